@@ -1,0 +1,187 @@
+//! Allocators: who owns a set of handles, and the path from a request to a handle
+//! (seed 000 §1, §2; `spec/dmem.md` 5).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use neuron_abi::errno::Errno;
+use neuron_abi::memory::{Category, UsageType};
+use neuron_ndl::AllocRequest as DriverRequest;
+
+use crate::device::DeviceMemory;
+use crate::dmem::{Dmem, Shared};
+use crate::error::DmemError;
+use crate::list::{Key, List};
+use crate::room::Room;
+
+/// What an allocator's handles belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocatorKind {
+    /// A core, for as long as the runtime runs.
+    Global,
+    /// One model.
+    Model,
+}
+
+/// Allocates for one core and lists what lives.
+///
+/// Dropping it frees nothing: handles live on, without an owner that lists them
+/// (seed 000 §1). Drop the handles first, or device memory stays until they go.
+#[derive(Debug)]
+pub struct Allocator {
+    memory: Arc<DeviceMemory>,
+    kind: AllocatorKind,
+    core: u32,
+    live: Arc<LiveList>,
+}
+
+/// The living handles of an allocator.
+#[derive(Debug, Default)]
+pub(crate) struct LiveList(Mutex<List<Weak<Shared>>>);
+
+impl LiveList {
+    fn lock(&self) -> MutexGuard<'_, List<Weak<Shared>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, shared: Weak<Shared>) -> Key {
+        self.lock().push(shared)
+    }
+
+    pub(crate) fn remove(&self, key: Key) {
+        self.lock().remove(key);
+    }
+}
+
+/// What to allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocRequest<'a> {
+    size: u64,
+    align: u64,
+    host: bool,
+    hbm: Option<u32>,
+    usage: UsageType,
+    hint: Option<&'a str>,
+}
+
+impl<'a> AllocRequest<'a> {
+    /// `size` bytes of device memory on the core's own HBM.
+    pub const fn device(size: u64, usage: UsageType) -> Self {
+        Self { size, align: 0, host: false, hbm: None, usage, hint: None }
+    }
+
+    /// `size` bytes of host memory that the device can reach.
+    pub const fn host(size: u64, usage: UsageType) -> Self {
+        Self { size, align: 0, host: true, hbm: None, usage, hint: None }
+    }
+
+    /// On another HBM than the core's own.
+    #[must_use]
+    pub const fn on_hbm(self, hbm: u32) -> Self {
+        Self { hbm: Some(hbm), ..self }
+    }
+
+    /// Aligned to this many bytes. The driver refuses it for host memory.
+    #[must_use]
+    pub const fn aligned(self, align: u64) -> Self {
+        Self { align, ..self }
+    }
+
+    /// With a name for reports.
+    #[must_use]
+    pub const fn hint(self, hint: &'a str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+}
+
+impl Allocator {
+    /// An allocator for a core of the device.
+    ///
+    /// # Errors
+    /// NRT_INVALID if the device has no such core.
+    pub fn new(memory: &Arc<DeviceMemory>, kind: AllocatorKind, core: u32) -> Result<Self, DmemError> {
+        let geometry = memory.device().geometry();
+        if core >= geometry.cores {
+            let device = memory.device().facts().index;
+            return Err(DmemError::NoCore { device, core, cores: geometry.cores });
+        }
+        Ok(Self { memory: Arc::clone(memory), kind, core, live: Arc::default() })
+    }
+
+    /// What its handles belong to.
+    pub const fn kind(&self) -> AllocatorKind {
+        self.kind
+    }
+
+    /// Its core.
+    pub const fn core(&self) -> u32 {
+        self.core
+    }
+
+    /// Handles that live, in order of allocation.
+    pub fn live(&self) -> Vec<Dmem> {
+        let live: Vec<_> = self.live.lock().iter().filter_map(Weak::upgrade).collect();
+        live.into_iter().map(Dmem::from_shared).collect()
+    }
+
+    /// Allocates. The category the driver counts it under follows from usage and
+    /// location; the counters here go by usage.
+    ///
+    /// # Errors
+    /// NRT_INVALID for a usage that cannot be on the host and for 0 bytes, before the
+    /// driver is asked; NRT_RESOURCE and NRT_FAIL_HOST_MEM_ALLOC when the device or the
+    /// host has no room; NRT_FAILURE for anything else the driver refuses.
+    pub fn allocate(&self, request: &AllocRequest<'_>) -> Result<Dmem, DmemError> {
+        let category = category(request)?;
+        if request.size == 0 {
+            return Err(DmemError::ZeroSize);
+        }
+        let device = self.memory.device();
+        let hbm = match request.hbm {
+            _ if request.host => 0,
+            Some(hbm) => hbm,
+            None => device.geometry().hbm_of_core(self.core).unwrap_or(0),
+        };
+        let driver_request = DriverRequest {
+            size: request.size,
+            align: request.align,
+            host: request.host,
+            hbm,
+            core: self.core,
+            category,
+        };
+        let memory = device.allocate(driver_request).map_err(|error| match error.errno {
+            Errno::ENOMEM => self.out_of_memory(request, hbm),
+            _ => DmemError::Driver(error),
+        })?;
+        Ok(Dmem::new(&self.memory, memory, request.usage, request.hint, &self.live))
+    }
+
+    fn out_of_memory(&self, request: &AllocRequest<'_>, hbm: u32) -> DmemError {
+        let device = self.memory.device();
+        let index = device.facts().index;
+        if request.host {
+            return DmemError::OutOfHostMemory { device: index, size: request.size };
+        }
+        match Room::of(device, hbm) {
+            Ok(Some(room)) => DmemError::OutOfDeviceMemory {
+                device: index,
+                hbm,
+                core: self.core,
+                size: request.size,
+                align: request.align,
+                usage: request.usage,
+                room: Box::new(room),
+            },
+            Ok(None) => DmemError::NoCore { device: index, core: self.core, cores: device.geometry().cores },
+            Err(error) => DmemError::Driver(error),
+        }
+    }
+}
+
+fn category(request: &AllocRequest<'_>) -> Result<Category, DmemError> {
+    if request.host {
+        request.usage.host_category().ok_or(DmemError::UsageLocation { usage: request.usage })
+    } else {
+        Ok(request.usage.device_category())
+    }
+}

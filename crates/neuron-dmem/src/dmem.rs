@@ -1,0 +1,200 @@
+//! The handle (`dmem_t`, seed 000 §1).
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use neuron_abi::memory::UsageType;
+use neuron_ndl::{Mapping, Memory};
+use vm_memory::VolatileSlice;
+
+use crate::allocator::LiveList;
+use crate::device::DeviceMemory;
+use crate::error::DmemError;
+use crate::list::Key;
+use crate::transfer::{self, HostBytes};
+use crate::usage::Account;
+
+/// Device or host memory, shared. Cloning takes a reference; dropping the last one
+/// unmaps, frees, accounts and unlinks, in that order.
+#[derive(Clone, Debug)]
+pub struct Dmem(Arc<Shared>);
+
+/// What the references share. Fields drop in order: unmap, free, then the ledger.
+///
+/// Aligned to a cache line: the reference count sits in front of it on a line of its
+/// own, so that taking and dropping references never disturbs a copy that reads these
+/// fields (seed 000 §1, quirk).
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Shared {
+    /// Goes first: the driver must not reuse pages that are still mapped.
+    mapping: OnceLock<Mapping>,
+    memory: Memory,
+    ledger: Ledger,
+    usage: UsageType,
+    hint: Option<Box<str>>,
+}
+
+/// The entries made for a handle; dropping it takes them back.
+#[derive(Debug)]
+struct Ledger {
+    owner: Arc<DeviceMemory>,
+    /// Where the bytes are counted; host memory is not.
+    counted: Option<(Account, u64)>,
+    /// The allocator that lists it; nothing is listed once that is gone.
+    list: Weak<LiveList>,
+    place: OnceLock<Key>,
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if let Some((account, bytes)) = self.counted {
+            self.owner.counters().freed(account, bytes);
+        }
+        if let (Some(list), Some(place)) = (self.list.upgrade(), self.place.get()) {
+            list.remove(*place);
+        }
+    }
+}
+
+impl Dmem {
+    pub(crate) fn new(
+        owner: &Arc<DeviceMemory>,
+        memory: Memory,
+        usage: UsageType,
+        hint: Option<&str>,
+        list: &Arc<LiveList>,
+    ) -> Self {
+        let request = *memory.request();
+        let account = Account { channel: request.hbm, core: request.core, usage };
+        let counted = (!request.host).then_some((account, request.size));
+        if let Some((account, bytes)) = counted {
+            owner.counters().allocated(account, bytes);
+        }
+        let ledger =
+            Ledger { owner: Arc::clone(owner), counted, list: Arc::downgrade(list), place: OnceLock::new() };
+        let hint = hint.map(Box::from);
+        let shared = Arc::new(Shared { mapping: OnceLock::new(), memory, ledger, usage, hint });
+        let _first = shared.ledger.place.set(list.insert(Arc::downgrade(&shared)));
+        Self(shared)
+    }
+
+    pub(crate) const fn from_shared(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    /// Bytes asked for.
+    pub fn size(&self) -> u64 {
+        self.memory().request().size
+    }
+
+    /// Physical address.
+    pub fn pa(&self) -> u64 {
+        self.memory().pa()
+    }
+
+    /// Whether it is host memory.
+    pub fn is_host(&self) -> bool {
+        self.memory().request().host
+    }
+
+    /// HBM it is on.
+    pub fn hbm(&self) -> u32 {
+        self.memory().request().hbm
+    }
+
+    /// Core it belongs to.
+    pub fn core(&self) -> u32 {
+        self.memory().request().core
+    }
+
+    /// What it is used for.
+    pub fn usage(&self) -> UsageType {
+        self.0.usage
+    }
+
+    /// Its name for reports.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Copies `bytes` to `offset`, and returns when they are there.
+    ///
+    /// # Errors
+    /// NRT_INVALID outside the allocation; NRT_FAILURE when the copy fails.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DmemError> {
+        self.write_from(offset, HostBytes::Plain(bytes))
+    }
+
+    /// As [`write`](Self::write), from memory that may change meanwhile: a mapped file.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_volatile(&self, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
+        self.write_from(offset, HostBytes::Volatile(bytes))
+    }
+
+    fn write_from(&self, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
+        self.check(offset, bytes.len() as u64)?;
+        transfer::copy_in(self.target(), offset, bytes)
+    }
+
+    /// Copies from `offset` into `bytes`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); bytes known to have arrived before a failure are there.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DmemError> {
+        self.read_volatile(offset, VolatileSlice::from(bytes))
+    }
+
+    /// As [`read`](Self::read), into memory that others may look at meanwhile.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_volatile(&self, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
+        self.check(offset, bytes.len() as u64)?;
+        transfer::copy_out(self.target(), offset, bytes)
+    }
+
+    /// Maps it into this process, once; later calls return the same mapping.
+    ///
+    /// # Errors
+    /// NRT_FAILURE for device memory without a window.
+    pub fn map(&self) -> Result<VolatileSlice<'_>, DmemError> {
+        if let Some(mapping) = self.0.mapping.get() {
+            return Ok(mapping.slice());
+        }
+        let mapping = self.memory().map()?;
+        Ok(self.0.mapping.get_or_init(|| mapping).slice())
+    }
+
+    fn target(&self) -> transfer::Target<'_> {
+        transfer::Target { device: self.0.ledger.owner.device(), memory: self.memory(), hint: self.hint() }
+    }
+
+    /// Not only what the driver checks: its blocks are whole pages, and the slack at the
+    /// end is nobody's (our choice).
+    fn check(&self, offset: u64, bytes: u64) -> Result<(), DmemError> {
+        let size = self.size();
+        if bytes <= size && offset <= size - bytes {
+            return Ok(());
+        }
+        Err(DmemError::OutOfBounds { offset, bytes, size })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `Arc` keeps its two counts in front of the value, and an alignment of a line puts
+    /// them on the line before the value's first.
+    #[test]
+    fn reference_count_shares_no_cache_line_with_the_fields() {
+        assert_eq!(align_of::<Shared>(), 64);
+        assert_eq!(size_of::<Shared>() % 64, 0);
+    }
+}

@@ -1,0 +1,52 @@
+#![forbid(unsafe_code)]
+//! The runtime's device-memory allocator ("dmem", seed 000): handles for device and host
+//! memory, copies in and out through a core's bounce buffer, and counters of who uses
+//! what.
+//!
+//! Nothing here allocates device bytes or moves them: a driver behind
+//! [`neuron_ndl::Device`] does. This layer sequences, keeps accounts, and owns.
+//!
+//! | you look for | go to |
+//! |---|---|
+//! | a device to allocate on | [`DeviceMemory`] |
+//! | allocating | [`Allocator`], [`AllocRequest`] |
+//! | a handle: copy, map, drop to free | [`Dmem`] |
+//! | how a copy is cut and overlapped | [`transfer`] |
+//! | bytes by HBM, core and usage type | [`Usage`] |
+//! | what is left on an HBM, and the largest hole | [`Room`] |
+//!
+//! ```
+//! use neuron_abi::memory::UsageType;
+//! use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory};
+//! use neuron_ndl::{Device, software::Machine};
+//!
+//! let machine = Machine::new("trn1.2xlarge")?;
+//! let memory = DeviceMemory::new(Device::open(&machine, 0)?);
+//! let model = Allocator::new(&memory, AllocatorKind::Model, 0)?;
+//!
+//! let weight = model.allocate(&AllocRequest::device(1 << 20, UsageType::Weight).hint("w"))?;
+//! weight.write(0, &[7; 4096])?;
+//! let mut back = [0; 4096];
+//! weight.read(0, &mut back)?;
+//! assert_eq!(back, [7; 4096]);
+//!
+//! drop(weight);
+//! assert_eq!(memory.usage().channel(0), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod allocator;
+mod device;
+mod dmem;
+mod error;
+mod list;
+mod room;
+pub mod transfer;
+mod usage;
+
+pub use allocator::{AllocRequest, Allocator, AllocatorKind};
+pub use device::DeviceMemory;
+pub use dmem::Dmem;
+pub use error::{DmemError, TransferDirection};
+pub use room::{PoolRoom, Room};
+pub use usage::{CHANNELS, CORES, Usage};

@@ -1,0 +1,140 @@
+//! The staged copy (`dmem_device_copy`): through the core's bounce buffer, each chunk's
+//! DMA running while the host copies the chunk before or after it.
+//!
+//! The buffer is held for the whole transfer, and never let go while a request may still
+//! be using it.
+
+use neuron_abi::errno::Errno;
+use neuron_ndl::{CopyBuffer, CopyRequest, NdlError, WaitHandle};
+use vm_memory::VolatileSlice;
+
+use super::chunks::{Chunk, ChunkPlan};
+use super::{HostBytes, Target};
+use crate::error::{DmemError, TransferDirection};
+
+impl Target<'_> {
+    fn buffer(&self) -> Result<&CopyBuffer, NdlError> {
+        let core = self.memory.request().core;
+        self.device.copy_buffer(core).ok_or_else(|| self.refused("Failed to get copy buffer"))
+    }
+
+    /// A range that was checked before and is not there all the same.
+    fn refused(&self, operation: &'static str) -> NdlError {
+        NdlError { device: self.device.facts().index, operation, errno: Errno::EINVAL }
+    }
+
+    /// Waits for `handle` if it names a copy. A failing wait is final: the driver has
+    /// released the context.
+    fn wait(&self, handle: WaitHandle) -> Result<(), NdlError> {
+        if handle.is_pending() { self.device.copy_wait(self.memory, handle) } else { Ok(()) }
+    }
+}
+
+fn part<'a>(
+    target: &Target<'_>,
+    buffer: VolatileSlice<'a>,
+    chunk: Chunk,
+) -> Result<VolatileSlice<'a>, NdlError> {
+    buffer
+        .subslice(chunk.place as usize, chunk.bytes as usize)
+        .map_err(|_| target.refused("staging in the bounce buffer"))
+}
+
+/// Host to device: stage a chunk, start it, stage the next one while it runs.
+pub(super) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
+    let size = bytes.len() as u64;
+    let mut done = 0;
+    run_in(&target, offset, bytes, &mut done)
+        .map_err(|source| target.failed(TransferDirection::In, size, done, source))
+}
+
+fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64) -> Result<(), NdlError> {
+    let size = bytes.len() as u64;
+    let plan = ChunkPlan::for_size(size);
+    let buffer = target.buffer()?.lock();
+    let mut previous = plan.first;
+    let mut before = 0;
+    for chunk in plan.chunks(size) {
+        let staged = part(target, buffer.mapping.slice(), chunk).and_then(|part| {
+            match bytes.copy_to(chunk.offset as usize, part) {
+                true => Ok(()),
+                false => Err(target.refused("reading the user's bytes")),
+            }
+        });
+        let copy = CopyRequest {
+            source: &buffer.memory,
+            destination: target.memory,
+            source_offset: chunk.place,
+            destination_offset: offset + chunk.offset,
+            bytes: chunk.bytes,
+        };
+        match staged.and_then(|()| target.device.copy_async(copy, 0, previous)) {
+            Ok(handle) => previous = handle,
+            Err(error) => {
+                // It may still read the buffer, which we are about to let go.
+                let _outcome = target.wait(previous);
+                return Err(error);
+            }
+        }
+        *done = before;
+        before = chunk.offset + chunk.bytes;
+    }
+    target.wait(previous)?;
+    *done = size;
+    Ok(())
+}
+
+/// Device to host: start a chunk, and while it runs drain the one before it.
+pub(super) fn copy_out(target: Target<'_>, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
+    let size = bytes.len() as u64;
+    let mut done = 0;
+    run_out(&target, offset, bytes, &mut done)
+        .map_err(|source| target.failed(TransferDirection::Out, size, done, source))
+}
+
+fn run_out(
+    target: &Target<'_>,
+    offset: u64,
+    bytes: VolatileSlice<'_>,
+    done: &mut u64,
+) -> Result<(), NdlError> {
+    let size = bytes.len() as u64;
+    let plan = ChunkPlan::for_size(size);
+    let buffer = target.buffer()?.lock();
+    let mut drain = |chunk: Chunk| -> Result<(), NdlError> {
+        let staged = part(target, buffer.mapping.slice(), chunk)?;
+        let into = bytes
+            .subslice(chunk.offset as usize, chunk.bytes as usize)
+            .map_err(|_| target.refused("writing the user's bytes"))?;
+        staged.copy_to_volatile_slice(into);
+        *done = chunk.offset + chunk.bytes;
+        Ok(())
+    };
+    let mut previous = plan.first;
+    let mut staged: Option<Chunk> = None;
+    for chunk in plan.chunks(size) {
+        let copy = CopyRequest {
+            source: target.memory,
+            destination: &buffer.memory,
+            source_offset: offset + chunk.offset,
+            destination_offset: chunk.place,
+            bytes: chunk.bytes,
+        };
+        let prefetch = bytes.ptr_guard().as_ptr() as u64 + chunk.offset;
+        match target.device.copy_async(copy, prefetch, previous) {
+            Ok(handle) => previous = handle,
+            Err(error) => {
+                // Save the chunk before the failed one, if its own copy ended well.
+                if let (Ok(()), Some(chunk)) = (target.wait(previous), staged) {
+                    drain(chunk)?;
+                }
+                return Err(error);
+            }
+        }
+        if let Some(chunk) = staged.replace(chunk) {
+            drain(chunk)?;
+        }
+    }
+    target.wait(previous)?;
+    staged.map_or(Ok(()), drain)
+}

@@ -1,0 +1,238 @@
+//! What the driver needs from the machine it runs on: registers, memory that a device
+//! can reach, and time. The software machine and a recorder in tests stand behind the
+//! same traits; nothing else in this crate knows which one it is.
+
+use std::sync::Arc;
+
+use neuron_udma::{Mmio, MmioError, RingMemory};
+use vm_memory::{Bytes, MmapRegion, VolatileMemory, VolatileSlice};
+
+/// What probe reads from the PCI configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// PCI device id.
+    pub device_id: u16,
+    /// PCI revision id; 240 and 255 are an emulator and qemu (`spec/arch.md` 1).
+    pub revision: u8,
+}
+
+/// The machine under one device.
+pub trait Hardware: Send + Sync {
+    /// PCI ids of the device.
+    fn identity(&self) -> Identity;
+
+    /// Reads a 32-bit register of BAR0.
+    fn read(&self, offset: u64) -> Result<u32, MmioError>;
+
+    /// Writes a 32-bit register of BAR0.
+    fn write(&self, offset: u64, value: u32) -> Result<(), MmioError>;
+
+    /// Bytes of a BAR, 0 if the device has none.
+    fn bar_size(&self, bar: u8) -> u64;
+
+    /// Contiguous host memory for DMA, page aligned, `bytes` a multiple of the page;
+    /// `None` when there is no such block. Contents are undefined.
+    fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory>;
+
+    /// Gives memory back. No engine may still reach it.
+    fn dma_free(&self, memory: &DmaMemory);
+}
+
+/// Host memory that a device can reach. Engines write it at any time, so it is never
+/// a `&[u8]`: all access is volatile or atomic.
+#[derive(Clone, Debug)]
+pub struct DmaMemory {
+    region: Arc<MmapRegion>,
+    offset: usize,
+    len: usize,
+    address: u64,
+}
+
+impl DmaMemory {
+    /// `len` bytes at `offset` of `region`, which the device reaches at host physical
+    /// `address` (without the generation's host tag). `None` if they are not inside.
+    pub fn new(region: Arc<MmapRegion>, offset: usize, len: usize, address: u64) -> Option<Self> {
+        region.get_slice(offset, len).ok()?;
+        Some(Self { region, offset, len, address })
+    }
+
+    /// Host physical address, untagged.
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Bytes.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Mapping that holds it, and where in the mapping.
+    pub const fn region(&self) -> (&Arc<MmapRegion>, usize) {
+        (&self.region, self.offset)
+    }
+
+    /// Part of it; `None` if it reaches outside.
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        if offset.checked_add(len)? > self.len {
+            return None;
+        }
+        let address = self.address.checked_add(offset as u64)?;
+        Some(Self { region: Arc::clone(&self.region), offset: self.offset + offset, len, address })
+    }
+
+    /// The bytes, for volatile access. Empty if the mapping is shorter than promised,
+    /// which the constructor excludes.
+    pub fn slice(&self) -> VolatileSlice<'_> {
+        match self.region.get_slice(self.offset, self.len) {
+            Ok(slice) => slice,
+            Err(_) => VolatileSlice::from(&mut [][..]),
+        }
+    }
+
+    /// Fills it with one byte value.
+    pub fn fill(&self, value: u8) {
+        let block = [value; 4096];
+        let slice = self.slice();
+        let mut done = 0;
+        while let Ok(rest) = slice.offset(done) {
+            if rest.is_empty() {
+                break;
+            }
+            rest.copy_from(&block);
+            done += block.len().min(rest.len());
+        }
+    }
+}
+
+/// Ring memory as the UDMA layer wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct RingSlice<'a>(pub VolatileSlice<'a>);
+
+impl RingMemory for RingSlice<'_> {
+    #[inline]
+    fn store(&self, index: u32, descriptor: [u8; 16]) -> bool {
+        let offset = index as usize * neuron_udma::DESCRIPTOR_SIZE;
+        self.0.write_obj(u128::from_ne_bytes(descriptor), offset).is_ok()
+    }
+}
+
+/// BAR0 of a machine as the UDMA layer wants it.
+#[derive(Clone, Copy)]
+pub struct Bar0<'a>(pub &'a dyn Hardware);
+
+impl Mmio for Bar0<'_> {
+    fn read32(&self, offset: u64) -> Result<u32, MmioError> {
+        self.0.read(offset)
+    }
+
+    fn write32(&self, offset: u64, value: u32) -> Result<(), MmioError> {
+        self.0.write(offset, value)
+    }
+}
+
+/// Time, injected so that tests decide how it passes.
+pub trait Clock: Send + Sync {
+    /// Microseconds since some start.
+    fn now(&self) -> u64;
+
+    /// Waits about this long without giving up the processor for long: what a driver
+    /// does between two looks at a marker.
+    fn delay(&self, microseconds: u64);
+
+    /// Sleeps at least this long.
+    fn sleep(&self, microseconds: u64);
+}
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: std::time::Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { start: std::time::Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    fn delay(&self, microseconds: u64) {
+        let end = std::time::Instant::now() + std::time::Duration::from_micros(microseconds);
+        // A software engine may need this very core, so a wait offers it between looks.
+        while std::time::Instant::now() < end {
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
+        }
+        if microseconds > 1 {
+            std::thread::yield_now();
+        }
+    }
+
+    fn sleep(&self, microseconds: u64) {
+        std::thread::sleep(std::time::Duration::from_micros(microseconds));
+    }
+}
+
+/// A clock that only moves when somebody waits: polls that would take minutes end at
+/// once, and the same way every time.
+#[derive(Debug, Default)]
+pub struct VirtualClock(std::sync::atomic::AtomicU64);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn delay(&self, microseconds: u64) {
+        self.0.fetch_add(microseconds, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn sleep(&self, microseconds: u64) {
+        self.delay(microseconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(bytes: usize) -> DmaMemory {
+        DmaMemory::new(Arc::new(MmapRegion::new(bytes).unwrap()), 0, bytes, 0x1000).unwrap()
+    }
+
+    #[test]
+    fn parts_stay_inside_and_carry_their_address() {
+        let memory = memory(8192);
+        let part = memory.part(4096, 4096).unwrap();
+        assert_eq!((part.address(), part.len()), (0x2000, 4096));
+        assert!(memory.part(4096, 4097).is_none());
+        assert!(memory.part(usize::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn fill_reaches_every_byte_of_an_odd_length() {
+        let memory = memory(8192).part(1, 5000).unwrap();
+        memory.fill(0xa5);
+        let mut bytes = vec![0u8; 5000];
+        memory.slice().copy_to(&mut bytes);
+        assert!(bytes.iter().all(|&byte| byte == 0xa5));
+    }
+
+    #[test]
+    fn a_descriptor_outside_the_ring_is_refused() {
+        let memory = memory(64);
+        let ring = RingSlice(memory.slice());
+        assert!(ring.store(3, [7; 16]));
+        assert!(!ring.store(4, [7; 16]));
+    }
+}

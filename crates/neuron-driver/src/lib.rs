@@ -1,0 +1,36 @@
+#![forbid(unsafe_code)]
+//! The Neuron driver: memory pools, DMA engines, queues and rings, copies, and the
+//! ioctls through which a runtime asks for them (seed 003, version 2.27.4).
+//!
+//! It runs on anything that is [`Hardware`](hw::Hardware): the software machine, or a
+//! recorder in tests. It never knows which.
+//!
+//! | you look for | go to |
+//! |---|---|
+//! | a device coming up | [`device::Device::probe`] |
+//! | a process and its ioctls | [`process::OpenFile`], [`ioctl`] |
+//! | where memory goes | [`pool`] |
+//! | engines, queues, rings | [`ring`] |
+//! | one copy, from descriptors to marker | [`dma`] |
+//! | what differs between generations | [`arch`] |
+//!
+//! Locks, outermost first: process slots, memset pattern, a ring's copy lock, an
+//! engine, then the memory set's (handles, lists, state).
+
+pub mod arch;
+pub mod device;
+pub mod dma;
+mod error;
+pub mod hw;
+pub mod ioctl;
+pub mod pool;
+pub mod process;
+pub mod reset;
+pub mod ring;
+pub mod topology;
+pub mod user;
+
+pub use device::{Device, Params, ProbeError};
+pub use error::COPY_TIMEOUT;
+pub use process::{OpenFile, OpenMode};
+pub use user::UserMemory;

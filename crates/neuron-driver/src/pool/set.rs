@@ -1,0 +1,382 @@
+//! All memory of one device (`mempool_set`, `spec/mempool.md` 1 to 6).
+//!
+//! Locks, outermost first: handle table, lifespan lists, then [`Core`]'s state. No
+//! chunk reference is dropped while any of them is held, since dropping the last one
+//! takes the state lock.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use neuron_abi::arch::{FIRMWARE_RESERVE, Geometry, PAGE_SIZE};
+use neuron_abi::errno::Errno;
+use neuron_abi::memory::{Category, MemLocation};
+
+use super::chunk::{Chunk, ChunkRef, Lifespan, Request, Source};
+use super::device::{Channel, Placement};
+use super::handle::HandleTable;
+use super::host::HostMemory;
+use super::usage::{CORES, Counter, Usage};
+use super::{GRANULE, PoolParams};
+use crate::hw::Hardware;
+
+/// Largest alignment of device memory (`spec/mempool.md` 3.1).
+const MAX_ALIGN: u64 = (1 << 31) - 1;
+
+/// Memory of one device.
+#[derive(Debug)]
+pub struct Pools {
+    core: Arc<Core>,
+    lists: Mutex<BTreeMap<Owner, BTreeMap<u64, ChunkRef>>>,
+    handles: Mutex<HandleTable>,
+    next_id: AtomicU64,
+    fault: Fault,
+}
+
+/// Whose list a chunk is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Process(i32),
+    AllProcess,
+    Device,
+}
+
+/// Fails the n-th allocation from now, once: ENOMEM, for tests of error paths.
+#[derive(Debug, Default)]
+pub struct Fault {
+    countdown: AtomicU64,
+}
+
+impl Fault {
+    /// The `nth` allocation from now fails; 0 disarms.
+    pub fn arm(&self, nth: u64) {
+        self.countdown.store(nth, Ordering::Relaxed);
+    }
+
+    fn strikes(&self) -> bool {
+        self.countdown
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok_and(|left| left == 1)
+    }
+}
+
+/// Use of one HBM channel, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HbmUse {
+    /// In use, the firmware's reserve included.
+    pub allocated: u64,
+    /// Distance from the main pool's end to the lowest scratchpad page.
+    pub scratchpad: u64,
+    /// Main pool: free bytes and largest hole.
+    pub main: (u64, u64),
+    /// Small pool: free bytes and largest hole.
+    pub small: (u64, u64),
+}
+
+/// What chunks need to give themselves back.
+#[derive(Debug)]
+pub(super) struct Core {
+    geometry: &'static Geometry,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    channels: Vec<Channel>,
+    host: HostMemory,
+    /// All living chunks by address. Weak: the tree finds, it does not hold.
+    tree: BTreeMap<u64, Weak<Chunk>>,
+    usage: Usage,
+}
+
+impl Core {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // State is consistent between statements; a panic elsewhere does not change that.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Called by a chunk's last reference.
+    pub(super) fn release(&self, chunk: &Chunk) {
+        let mut state = self.state();
+        state.tree.remove(&chunk.pa);
+        state.usage.freed(chunk.account(), chunk.size);
+        match &chunk.source {
+            Source::Host(block) => state.host.free(block),
+            Source::Device(placed) => {
+                if let Some(channel) = state.channels.get_mut(chunk.request.channel as usize) {
+                    channel.free(*placed, chunk.size);
+                }
+            }
+        }
+        drop(state);
+        if let Some(usage) = &chunk.request.usage {
+            usage.remove(chunk.request.location, chunk.size);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pools {
+    /// Sets the pools up and takes the firmware's reserve at the start of each channel.
+    ///
+    /// # Errors
+    /// EINVAL if a reserve is not at its channel's start, ENOMEM if it cannot be had.
+    pub fn new(
+        geometry: &'static Geometry,
+        hardware: Arc<dyn Hardware>,
+        params: &PoolParams,
+    ) -> Result<Self, Errno> {
+        let channels = geometry.hbm.iter().map(|hbm| Channel::new(hbm.base, hbm.size, params)).collect();
+        let state = State {
+            channels,
+            host: HostMemory::new(hardware, params.host_reserve),
+            tree: BTreeMap::new(),
+            usage: Usage::default(),
+        };
+        let pools = Self {
+            core: Arc::new(Core { geometry, state: Mutex::new(state) }),
+            lists: Mutex::default(),
+            handles: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            fault: Fault::default(),
+        };
+        for (channel, hbm) in geometry.hbm.iter().enumerate() {
+            let reserve = pools.allocate(Request {
+                size: FIRMWARE_RESERVE,
+                align: 0,
+                location: MemLocation::Device,
+                channel: channel as u32,
+                core: channel as u32,
+                category: Category::NcdevDevice as u32,
+                lifespan: Lifespan::Device,
+                pid: 0,
+                usage: None,
+            })?;
+            if reserve.pa() != hbm.base {
+                return Err(Errno::EINVAL);
+            }
+        }
+        Ok(pools)
+    }
+
+    /// Allocates. The chunk is held by the list of its lifespan, except a local one,
+    /// which only the caller holds.
+    ///
+    /// # Errors
+    /// In this order: EINVAL for a size above 2^63-1, a channel, a core above 7; then by
+    /// location EINVAL for an alignment (any on host, above 2^31-1 on device) or for the
+    /// scratchpad category on host; ENOMEM when nothing fits or the size is 0.
+    pub fn allocate(&self, request: Request) -> Result<ChunkRef, Errno> {
+        if request.size > i64::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+        let size = request.size.next_multiple_of(PAGE_SIZE);
+        if request.channel as usize >= self.core.geometry.hbm.len() {
+            return Err(Errno::EINVAL);
+        }
+        if self.fault.strikes() {
+            return Err(Errno::ENOMEM);
+        }
+        if request.core as usize >= CORES {
+            return Err(Errno::EINVAL);
+        }
+        let scratchpad = request.category == Category::ContiguousScratchpadDevice as u32;
+        let placement = match request.location {
+            MemLocation::Device if scratchpad => Placement::Scratchpad,
+            MemLocation::Device if request.align > MAX_ALIGN => {
+                return Err(Errno::EINVAL);
+            }
+            MemLocation::Device => Placement::aligned(request.align),
+            _ if request.align != 0 || scratchpad => return Err(Errno::EINVAL),
+            _ => Placement::FirstFit,
+        };
+        if size == 0 {
+            return Err(Errno::ENOMEM);
+        }
+        let chunk = self.place(size, placement, request)?;
+        if let Some(usage) = &chunk.request.usage {
+            usage.add(chunk.request.location, chunk.size);
+        }
+        let owner = match chunk.lifespan() {
+            Lifespan::Local => return Ok(chunk),
+            Lifespan::CurrentProcess => Owner::Process(chunk.pid()),
+            Lifespan::AllProcess => Owner::AllProcess,
+            Lifespan::Device => Owner::Device,
+        };
+        lock(&self.lists).entry(owner).or_default().insert(chunk.id, Arc::clone(&chunk));
+        Ok(chunk)
+    }
+
+    fn place(&self, size: u64, placement: Placement, request: Request) -> Result<ChunkRef, Errno> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.core.state();
+        let (pa, source) = match request.location {
+            MemLocation::Device => {
+                let channel = state.channels.get_mut(request.channel as usize).ok_or(Errno::EINVAL)?;
+                let placed = channel.allocate(size, placement).ok_or(Errno::ENOMEM)?;
+                (placed.pa, Source::Device(placed))
+            }
+            _ => {
+                let block = state.host.allocate(size).ok_or(Errno::ENOMEM)?;
+                (block.memory.address() | self.core.geometry.host_base, Source::Host(block))
+            }
+        };
+        let chunk = Arc::new(Chunk::new(id, pa, size, request, source, Arc::clone(&self.core)));
+        state.tree.insert(pa, Arc::downgrade(&chunk));
+        state.usage.allocated(chunk.account(), size);
+        drop(state);
+        Ok(chunk)
+    }
+
+    /// Gives the chunk a handle, or returns the one it has.
+    ///
+    /// # Errors
+    /// ENOENT when the table is full.
+    pub fn publish(&self, chunk: &ChunkRef) -> Result<u64, Errno> {
+        let mut handles = lock(&self.handles);
+        if chunk.handle() != 0 {
+            return Ok(chunk.handle());
+        }
+        let handle = handles.publish(Arc::clone(chunk))?;
+        chunk.set_handle(handle);
+        Ok(handle)
+    }
+
+    /// The chunk a handle names.
+    ///
+    /// # Errors
+    /// EINVAL for 0, an index outside the table or a free entry.
+    pub fn lookup(&self, handle: u64) -> Result<ChunkRef, Errno> {
+        lock(&self.handles).lookup(handle).cloned().ok_or(Errno::EINVAL)
+    }
+
+    /// Takes away the handle and the reference of whoever allocated it (`MEM_FREE`).
+    /// The memory goes with the last holder.
+    ///
+    /// # Errors
+    /// EINVAL as [`lookup`](Self::lookup).
+    pub fn free(&self, handle: u64) -> Result<(), Errno> {
+        let chunk = lock(&self.handles).withdraw(handle).ok_or(Errno::EINVAL)?;
+        chunk.set_handle(0);
+        self.unlist(&chunk);
+        Ok(())
+    }
+
+    /// Drops the allocator's own reference of a chunk without a handle.
+    pub fn discard(&self, chunk: &ChunkRef) {
+        if chunk.handle() != 0 {
+            let named = lock(&self.handles).withdraw(chunk.handle());
+            chunk.set_handle(0);
+            drop(named);
+        }
+        self.unlist(chunk);
+    }
+
+    fn unlist(&self, chunk: &ChunkRef) {
+        let mut lists = lock(&self.lists);
+        let found = lists.values_mut().find_map(|list| list.remove(&chunk.id));
+        lists.retain(|_, list| !list.is_empty());
+        drop(lists);
+        drop(found);
+    }
+
+    /// Ends a process's memory: handles go at once, bytes with their last holder.
+    pub fn sweep_process(&self, pid: i32) {
+        self.sweep(Owner::Process(pid));
+    }
+
+    /// Ends the memory that lived while any process had the device open.
+    pub fn sweep_all_process(&self) {
+        self.sweep(Owner::AllProcess);
+    }
+
+    /// Ends everything: the device is being removed.
+    pub fn sweep_device(&self) {
+        let owners: Vec<_> = lock(&self.lists).keys().copied().collect();
+        for owner in owners {
+            self.sweep(owner);
+        }
+    }
+
+    fn sweep(&self, owner: Owner) {
+        let list = lock(&self.lists).remove(&owner).unwrap_or_default();
+        for chunk in list.into_values() {
+            self.discard(&chunk);
+        }
+    }
+
+    /// The living chunk that holds this address (tagged, for host memory).
+    pub fn at_address(&self, pa: u64) -> Option<ChunkRef> {
+        let state = self.core.state();
+        let (_, chunk) = state.tree.range(..=pa).next_back()?;
+        let chunk = chunk.upgrade()?;
+        drop(state);
+        // Decided outside the lock: losing the race makes this the last reference.
+        (pa - chunk.pa < chunk.size).then_some(chunk)
+    }
+
+    /// (address, bytes, category) of the device chunks of a channel, by address.
+    pub fn device_chunks(&self, channel: u32) -> Vec<(u64, u64, u32)> {
+        let chunks: Vec<_> = self.core.state().tree.values().filter_map(Weak::upgrade).collect();
+        chunks
+            .iter()
+            .filter(|chunk| chunk.is_device() && chunk.channel() == channel)
+            .map(|chunk| (chunk.pa(), chunk.size(), chunk.category()))
+            .collect()
+    }
+
+    /// Bytes a range check allows: the chunk's, or for the contiguous scratchpad up to
+    /// the main pool's end (`spec/abi.md` 5.9).
+    pub fn bounds(&self, chunk: &Chunk) -> u64 {
+        if chunk.category() != Category::ContiguousScratchpadDevice as u32 || !chunk.is_device() {
+            return chunk.size();
+        }
+        let state = self.core.state();
+        state
+            .channels
+            .get(chunk.channel() as usize)
+            .map_or(chunk.size(), |channel| channel.main_end().saturating_sub(chunk.pa()))
+    }
+
+    /// Use of a channel.
+    pub fn hbm(&self, channel: u32) -> Option<HbmUse> {
+        let state = self.core.state();
+        let channel = state.channels.get(channel as usize)?;
+        let [main, small] = channel.room();
+        Some(HbmUse { allocated: channel.allocated(), scratchpad: channel.scratchpad_size(), main, small })
+    }
+
+    /// Device-wide host memory of a category.
+    pub fn host_counter(&self, category: Category) -> Counter {
+        self.core.state().usage.host(category)
+    }
+
+    /// Device memory of a core and category.
+    pub fn device_counter(&self, core: u32, category: Category) -> Counter {
+        self.core.state().usage.device(core, category)
+    }
+
+    /// (host, device) totals of a core.
+    pub fn core_counters(&self, core: u32) -> (Counter, Counter) {
+        self.core.state().usage.core(core)
+    }
+
+    /// Allocation failures on demand.
+    pub const fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// Bytes of a page, the granule of all pools.
+    pub const fn granule() -> u64 {
+        GRANULE
+    }
+}
+
+impl Drop for Pools {
+    fn drop(&mut self) {
+        self.sweep_device();
+    }
+}

@@ -1,0 +1,103 @@
+//! The ring the driver copies with: two descriptor rings, a marker buffer, and the
+//! contexts of copies in progress.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuron_abi::errno::Errno;
+use neuron_udma::RingBase;
+
+use super::{H2T_RING, H2T_RING_BYTES};
+use crate::dma::context::Contexts;
+use crate::dma::marker::{self, Marker};
+use crate::hw::DmaMemory;
+use crate::pool::{ChunkRef, Lifespan, Pools, Request};
+
+/// A driver-owned copy ring. Dropping the last reference gives its chunks back; take it
+/// off its queue and let copies end first.
+#[derive(Debug)]
+pub struct H2tRing {
+    engine: u32,
+    qid: u32,
+    core: u32,
+    tx: ChunkRef,
+    rx: ChunkRef,
+    markers: ChunkRef,
+    /// The ring copy lock: held for the whole of a copy.
+    contexts: Mutex<Contexts>,
+}
+
+impl H2tRing {
+    /// Allocates the ring's memory: RX, TX, marker, in this order, all host memory of
+    /// device lifespan, zeroed so that no stale phase can be read. Programs nothing.
+    ///
+    /// # Errors
+    /// ENOMEM; what was allocated is given back.
+    pub fn allocate(pools: &Pools, engine: u32, qid: u32, core: u32) -> Result<Self, Errno> {
+        let mut taken: Vec<ChunkRef> = Vec::with_capacity(3);
+        for bytes in [H2T_RING_BYTES, H2T_RING_BYTES, marker::BUFFER_BYTES] {
+            match pools.allocate(Request::driver_host(bytes, core, Lifespan::Device)) {
+                Ok(chunk) => taken.push(chunk),
+                Err(error) => {
+                    taken.iter().for_each(|chunk| pools.discard(chunk));
+                    return Err(error);
+                }
+            }
+        }
+        let Ok([rx, tx, markers]) = <[ChunkRef; 3]>::try_from(taken) else { return Err(Errno::ENOMEM) };
+        for chunk in [&rx, &tx, &markers] {
+            if let Some(memory) = chunk.host_memory() {
+                memory.fill(0);
+            }
+        }
+        Ok(Self { engine, qid, core, tx, rx, markers, contexts: Mutex::default() })
+    }
+
+    /// Takes the chunks off the pools' lists: they go when the ring's last holder does.
+    pub fn discard(&self, pools: &Pools) {
+        for chunk in [&self.tx, &self.rx, &self.markers] {
+            pools.discard(chunk);
+        }
+    }
+
+    /// Engine it is on.
+    pub const fn engine(&self) -> u32 {
+        self.engine
+    }
+
+    /// Queue it is on.
+    pub const fn qid(&self) -> u32 {
+        self.qid
+    }
+
+    /// Core it copies for.
+    pub const fn core(&self) -> u32 {
+        self.core
+    }
+
+    /// Where (TX, RX) are on the bus, for programming.
+    pub fn bases(&self) -> (RingBase, RingBase) {
+        (RingBase::new(self.tx.pa(), H2T_RING), RingBase::new(self.rx.pa(), H2T_RING))
+    }
+
+    /// Ring memory of (TX, RX).
+    ///
+    /// # Errors
+    /// EINVAL never, for a ring made by [`allocate`](Self::allocate).
+    pub fn memory(&self) -> Result<(&DmaMemory, &DmaMemory), Errno> {
+        self.tx.host_memory().zip(self.rx.host_memory()).ok_or(Errno::EINVAL)
+    }
+
+    /// The marker of a context.
+    ///
+    /// # Errors
+    /// EINVAL never, for a ring made by [`allocate`](Self::allocate).
+    pub fn marker(&self, context: usize) -> Result<Marker<'_>, Errno> {
+        let memory = self.markers.host_memory().ok_or(Errno::EINVAL)?;
+        Marker::new(memory.slice(), self.markers.pa(), context)
+    }
+
+    /// Takes the copy lock.
+    pub fn lock(&self) -> MutexGuard<'_, Contexts> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,88 @@
+//! A failure of the command: an error, and the exit code it ends the process with. Library modules have their
+//! own typed errors; this is where they become one type that `main` can print.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use crate::exit::Exit;
+use crate::model::ModelError;
+
+/// Why the command failed, and with which exit code.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    error: Box<dyn Error + Send + Sync>,
+}
+
+impl Failure {
+    /// A failure that ends the process with `exit`. A text is an error too: `Failure::new(Exit::Usage, "...")`.
+    pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit, error: error.into() }
+    }
+
+    /// The result could not be written to standard output.
+    #[must_use]
+    pub fn output(error: io::Error) -> Self {
+        Self::new(Exit::Output, error)
+    }
+
+    /// The exit code.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Whether whoever read our output has left (`| head -1`): nothing is wrong, so nothing should be said.
+    #[must_use]
+    pub fn reader_left(&self) -> bool {
+        self.exit == Exit::Output
+            && self
+                .error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// The error, then each cause on a line of its own.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            write!(f, "\n  caused by: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self::new(Exit::Input, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("loading failed")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn causes_follow_the_error_one_a_line() {
+        let failure = Failure::new(Exit::Device, Outer(io::Error::other("ring stalled")));
+        assert_eq!(failure.to_string(), "loading failed\n  caused by: ring stalled");
+        assert_eq!(failure.exit(), Exit::Device);
+    }
+
+    #[test]
+    fn only_a_broken_output_pipe_is_silent() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(Failure::output(broken()).reader_left());
+        assert!(!Failure::output(io::Error::from(io::ErrorKind::StorageFull)).reader_left());
+        assert!(!Failure::new(Exit::Device, broken()).reader_left());
+    }
+}

@@ -1,0 +1,24 @@
+#![forbid(unsafe_code)]
+//! The library behind the command `neuron-mem`: what it reads, what it asks of a device, what it shows.
+//!
+//! - [`cli`]: the arguments; [`exit`]: the exit codes; [`failure`]: errors on their way to both
+//! - [`load`], [`devices`]: the subcommands
+//! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
+//! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
+//! - [`render`], [`bytes`], [`shown`], [`progress`]: output; [`interrupt`]: Ctrl-C
+//!
+//! Device memory itself is `neuron-dmem`'s.
+
+pub mod bytes;
+pub mod cli;
+pub mod devices;
+pub mod digest;
+pub mod exit;
+pub mod failure;
+pub mod interrupt;
+pub mod load;
+pub mod model;
+pub mod progress;
+pub mod render;
+pub mod shown;
+pub mod spread;

@@ -1,0 +1,37 @@
+#![forbid(unsafe_code)]
+//! The command `neuron-mem`: parses, dispatches, reports. Everything else is in the library.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use neuron_mem::cli::{Cli, Command};
+use neuron_mem::exit::Exit;
+use neuron_mem::failure::Failure;
+use neuron_mem::interrupt::Interrupt;
+use neuron_mem::{devices, load};
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => Exit::Done.into(),
+        Err(failure) => {
+            if !failure.reader_left() {
+                // With standard error gone too there is nobody left to tell.
+                let _ = writeln!(io::stderr(), "error: {failure}");
+            }
+            failure.exit().into()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match &cli.command {
+        Command::Load(args) => {
+            let interrupt = Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?;
+            load::run(args, &interrupt, &mut out)?;
+        }
+        Command::Devices(args) => devices::run(args, &mut out)?,
+    }
+    out.flush().map_err(Failure::output)
+}

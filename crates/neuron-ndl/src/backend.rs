@@ -1,0 +1,74 @@
+//! What stands behind a device: something that takes a command word and argument bytes.
+
+use std::any::Any;
+
+use neuron_abi::errno::Errno;
+use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
+
+/// How a device file is opened; the kernel tells the lanes apart by `O_WRONLY`
+/// (`spec/ndl.md` 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// All commands. Attaches the process to the device.
+    Full,
+    /// Discovery only, attaches nothing.
+    Misc,
+}
+
+/// A place where devices are.
+pub trait Backend: Send + Sync {
+    /// What users know it by: `software`, `kernel`.
+    fn name(&self) -> &'static str;
+
+    /// Opens device `index`.
+    ///
+    /// # Errors
+    /// The errno of `open(2)` on the device node: ENOENT if there is no such device.
+    fn open(&self, index: u8, lane: Lane) -> Result<Box<dyn DeviceFile>, Errno>;
+}
+
+/// An open device file. Closing it is dropping it.
+pub trait DeviceFile: Send + Sync {
+    /// Issues a command with its argument structure, which is read and written in place.
+    ///
+    /// # Errors
+    /// The driver's errno.
+    ///
+    /// # Safety
+    /// `argument` is at least as long as the command's structure, and every address
+    /// inside it is valid for what the command reads or writes there, for as long as the
+    /// command runs.
+    unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno>;
+
+    /// Maps `bytes` at the cookie `offset`.
+    ///
+    /// # Errors
+    /// The errno of `mmap(2)`.
+    fn mmap(&self, offset: u64, bytes: u64, writable: bool) -> Result<Mapping, Errno>;
+}
+
+/// Mapped device or host memory. A device writes it at any time, so the bytes are only
+/// reached volatile. Dropping unmaps.
+pub struct Mapping {
+    region: MmapRegion,
+    /// What the backend keeps alive as long as the mapping; dropped after it.
+    _hold: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Mapping {
+    /// Wraps a mapping; `hold` is dropped after it is unmapped.
+    pub fn new(region: MmapRegion, hold: Option<Box<dyn Any + Send + Sync>>) -> Self {
+        Self { region, _hold: hold }
+    }
+
+    /// The bytes.
+    pub fn slice(&self) -> VolatileSlice<'_> {
+        self.region.as_volatile_slice()
+    }
+}
+
+impl std::fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mapping").field("bytes", &self.region.size()).finish()
+    }
+}

@@ -1,0 +1,29 @@
+//! The one door to a Neuron device (the runtime's "driver layer", NDL): ioctl argument
+//! bytes in, result out, and mmap.
+//!
+//! [`Device`] is what layers above use: it fills argument structs, keeps the bounce
+//! buffers, and owns what it allocates. Behind it a [`Backend`] takes the bytes. The
+//! same bytes go to every backend, so what is tested on one runs on the other.
+//!
+//! | you look for | go to |
+//! |---|---|
+//! | opening a device, allocating, copying | [`Device`] |
+//! | memory that frees itself | [`Memory`] |
+//! | the bounce buffer of a core | [`CopyBuffer`] |
+//! | a machine with no hardware in it | [`software`] |
+//! | writing a backend | [`backend`] |
+//!
+//! `unsafe` lives in two places: [`backend`]'s contract that pointers inside argument
+//! bytes are valid, which [`Device`] fulfils, and the software backend's access to the
+//! caller's memory.
+
+pub mod backend;
+mod device;
+mod error;
+mod memory;
+pub mod software;
+
+pub use backend::{Backend, DeviceFile, Lane, Mapping};
+pub use device::{CopyRequest, Device, DeviceFacts, WaitHandle};
+pub use error::NdlError;
+pub use memory::{AllocRequest, COPY_BUFFER_BYTES, CopyBuffer, Memory};

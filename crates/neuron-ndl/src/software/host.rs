@@ -1,0 +1,145 @@
+//! Physical memory of the software machine: one sparse file, handed out by the page,
+//! lowest address first. Pages cost nothing until they are touched.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use neuron_driver::hw::DmaMemory;
+use neuron_softdev::{DmaMapping, DmaTable, DmaTableError};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use vm_memory::{FileOffset, MmapRegion};
+
+const PAGE: u64 = 4096;
+/// First host physical address. Devices have memory at low addresses too, but they tell
+/// the two apart by the host tag, never by number.
+const START: u64 = 0x1000_0000;
+/// Host DMA memory lies below 4 GiB (`spec/mempool.md` 3.2).
+const END: u64 = 1 << 32;
+
+/// The machine's memory.
+#[derive(Debug)]
+pub struct HostMemory {
+    file: Arc<File>,
+    region: Arc<MmapRegion>,
+    free: Mutex<Free>,
+}
+
+/// Free runs by address, and how often a block may still be had.
+#[derive(Debug)]
+struct Free {
+    runs: BTreeMap<u64, u64>,
+}
+
+impl HostMemory {
+    /// All of it, untouched.
+    ///
+    /// # Errors
+    /// What `memfd_create`, `ftruncate` or `mmap` said.
+    pub fn new() -> io::Result<Self> {
+        let bytes = END - START;
+        let file = File::from(memfd_create("neuron-host-memory", MemfdFlags::CLOEXEC)?);
+        ftruncate(&file, bytes)?;
+        let file = Arc::new(file);
+        let region = map(&file, 0, bytes)?;
+        let free = Mutex::new(Free { runs: BTreeMap::from([(START, bytes)]) });
+        Ok(Self { file, region: Arc::new(region), free })
+    }
+
+    /// What a device needs to reach it.
+    ///
+    /// # Errors
+    /// Never: one mapping overlaps nothing.
+    pub fn dma_table(&self) -> Result<DmaTable, DmaTableError> {
+        DmaTable::new([DmaMapping {
+            address: START,
+            len: END - START,
+            region: Arc::clone(&self.region),
+            offset: 0,
+        }])
+    }
+
+    /// Takes the lowest run of `bytes`, a multiple of the page.
+    pub fn allocate(&self, bytes: u64) -> Option<DmaMemory> {
+        if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+            return None;
+        }
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let (&at, &len) = free.runs.iter().find(|(_, len)| **len >= bytes)?;
+        free.runs.remove(&at);
+        if len > bytes {
+            free.runs.insert(at + bytes, len - bytes);
+        }
+        drop(free);
+        DmaMemory::new(Arc::clone(&self.region), (at - START) as usize, bytes as usize, at)
+    }
+
+    /// Gives a run back.
+    pub fn free(&self, memory: &DmaMemory) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut at, mut len) = (memory.address(), memory.len() as u64);
+        if let Some((&before, &before_len)) = free.runs.range(..at).next_back()
+            && before + before_len == at
+        {
+            free.runs.remove(&before);
+            (at, len) = (before, before_len + len);
+        }
+        if let Some(after_len) = free.runs.remove(&(at + len)) {
+            len += after_len;
+        }
+        free.runs.insert(at, len);
+    }
+
+    /// Bytes that are handed out.
+    pub fn in_use(&self) -> u64 {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        END - START - free.runs.values().sum::<u64>()
+    }
+
+    /// Maps part of it a second time, as a process would.
+    pub(super) fn map(&self, memory: &DmaMemory) -> io::Result<MmapRegion> {
+        map(&self.file, memory.address() - START, memory.len() as u64)
+    }
+}
+
+/// Maps part of a file of memory, shared, without reserving anything for it.
+pub(super) fn map(file: &Arc<File>, offset: u64, bytes: u64) -> io::Result<MmapRegion> {
+    MmapRegion::build(
+        Some(FileOffset::from_arc(Arc::clone(file), offset)),
+        usize::try_from(bytes).map_err(io::Error::other)?,
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_SHARED | libc::MAP_NORESERVE,
+    )
+    .map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vm_memory::VolatileMemory;
+
+    #[test]
+    fn lowest_address_first_and_neighbours_join_again() {
+        let memory = HostMemory::new().unwrap();
+        let [a, b, c] = [4096, 8192, 4096].map(|bytes| memory.allocate(bytes).unwrap());
+        assert_eq!([a.address(), b.address(), c.address()], [START, START + 4096, START + 3 * 4096]);
+        memory.free(&a);
+        memory.free(&b);
+        assert_eq!(memory.allocate(12288).unwrap().address(), START);
+        assert_eq!(memory.in_use(), 16384);
+        assert!(memory.allocate(END - START).is_none());
+        assert!(memory.allocate(100).is_none());
+    }
+
+    #[test]
+    fn two_mappings_show_the_same_bytes() {
+        let memory = HostMemory::new().unwrap();
+        let block = memory.allocate(4096).unwrap();
+        let second = memory.map(&block).unwrap();
+        block.fill(0x5a);
+        let mut bytes = [0_u8; 4096];
+        second.as_volatile_slice().copy_to(&mut bytes);
+        assert_eq!(bytes, [0x5a; 4096]);
+    }
+}

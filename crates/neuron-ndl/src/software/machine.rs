@@ -1,0 +1,273 @@
+//! The machine: devices of an instance type, their host memory, and the driver on top.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use neuron_abi::arch::Product;
+use neuron_abi::errno::Errno;
+use neuron_driver::hw::{Clock, DmaMemory, Hardware, Identity, SystemClock};
+use neuron_driver::ioctl::mmap::{Mapped, Window};
+use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, topology};
+use neuron_softdev::{DeviceError, Execution, FaultPlan, Instance};
+use neuron_udma::MmioError;
+
+use super::host::{HostMemory, map};
+use super::user::CallerMemory;
+use crate::backend::{Backend, DeviceFile, Lane, Mapping};
+
+/// Why a software machine, or one of its devices, did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No such instance type.
+    #[error("unknown instance type {0:?}; known: {known}", known = instance_names())]
+    UnknownInstance(String),
+    /// The machine's memory could not be had.
+    #[error("host memory of the software machine: {0}")]
+    HostMemory(#[source] std::io::Error),
+    /// The instance has fewer devices.
+    #[error("{instance} has {count} device(s), so there is no device {index}")]
+    NoDevice {
+        /// Instance type.
+        instance: &'static str,
+        /// Devices it has.
+        count: u8,
+        /// Device asked for.
+        index: u8,
+    },
+    /// The software device refused its configuration.
+    #[error("software device: {0}")]
+    Device(#[from] DeviceError),
+    /// The driver could not bring the device up.
+    #[error("driver: {0}")]
+    Probe(#[from] ProbeError),
+}
+
+fn instance_names() -> String {
+    let names: Vec<_> = neuron_softdev::INSTANCES.iter().map(|instance| instance.name).collect();
+    names.join(", ")
+}
+
+/// How the machine runs.
+#[derive(Clone)]
+pub struct MachineOptions {
+    /// Where engines do their work.
+    pub execution: Execution,
+    /// What goes wrong on each device.
+    pub faults: FaultPlan,
+    /// Time, as the driver sees it.
+    pub clock: Arc<dyn Clock>,
+    /// Driver parameters. The device count is the instance's.
+    pub params: Params,
+    /// Process id that files are opened with.
+    pub pid: i32,
+}
+
+impl Default for MachineOptions {
+    fn default() -> Self {
+        Self {
+            execution: Execution::Threaded { workers: 1 },
+            faults: FaultPlan::default(),
+            clock: Arc::new(SystemClock::default()),
+            params: Params::default(),
+            pid: std::process::id().cast_signed(),
+        }
+    }
+}
+
+/// An instance type in software. Devices come up when they are first opened.
+pub struct Machine {
+    instance: &'static Instance,
+    options: MachineOptions,
+    host: Arc<HostMemory>,
+    devices: Mutex<HashMap<u8, Running>>,
+}
+
+/// A device that is up: the hardware and its driver.
+#[derive(Clone)]
+struct Running {
+    hardware: Arc<SoftHardware>,
+    driver: Arc<neuron_driver::Device>,
+}
+
+impl Machine {
+    /// A machine of this instance type with default options.
+    ///
+    /// # Errors
+    /// An unknown name, or no host memory.
+    pub fn new(instance: &str) -> Result<Self, MachineError> {
+        Self::with_options(instance, MachineOptions::default())
+    }
+
+    /// A machine of this instance type.
+    ///
+    /// # Errors
+    /// An unknown name, or no host memory.
+    pub fn with_options(instance: &str, options: MachineOptions) -> Result<Self, MachineError> {
+        let instance =
+            Instance::by_name(instance).ok_or_else(|| MachineError::UnknownInstance(instance.to_owned()))?;
+        let host = Arc::new(HostMemory::new().map_err(MachineError::HostMemory)?);
+        Ok(Self { instance, options, host, devices: Mutex::default() })
+    }
+
+    /// What it is.
+    pub const fn instance(&self) -> &'static Instance {
+        self.instance
+    }
+
+    /// Its memory.
+    pub fn host_memory(&self) -> &HostMemory {
+        &self.host
+    }
+
+    /// Brings a device up, if it is not.
+    ///
+    /// # Errors
+    /// No such device, or the step that failed. Opening through [`Backend`] can only
+    /// answer with an errno, so call this first to learn more.
+    pub fn boot(&self, index: u8) -> Result<(), MachineError> {
+        self.running(index).map(drop)
+    }
+
+    /// The software device behind a number, for faults and for looking inside.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn device(&self, index: u8) -> Result<Arc<neuron_softdev::Device>, MachineError> {
+        self.running(index).map(|running| Arc::clone(&running.hardware.device))
+    }
+
+    /// The driver's side of a device, to look at what no ioctl shows.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn driver(&self, index: u8) -> Result<Arc<neuron_driver::Device>, MachineError> {
+        self.running(index).map(|running| running.driver)
+    }
+
+    fn running(&self, index: u8) -> Result<Running, MachineError> {
+        let (instance, count) = (self.instance.name, self.instance.devices);
+        let no_device = || MachineError::NoDevice { instance, count, index };
+        if index >= count {
+            return Err(no_device());
+        }
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = devices.get(&index) {
+            return Ok(running.clone());
+        }
+        let mut config = self.instance.device_config(0);
+        let product = Product::from_pci(neuron_abi::arch::VENDOR_ID, config.product.device_id())
+            .ok_or_else(no_device)?;
+        config.routing_id = topology::routing_id(product, index).ok_or_else(no_device)?;
+        config.execution = self.options.execution;
+        config.faults = self.options.faults.clone();
+        let hardware =
+            Arc::new(SoftHardware::new(neuron_softdev::Device::new(config)?, Arc::clone(&self.host)));
+        let params = Params { device_count: count, ..self.options.params };
+        let shared: Arc<dyn Hardware> = Arc::clone(&hardware) as _;
+        let driver = neuron_driver::Device::probe(shared, Arc::clone(&self.options.clock), params)?;
+        let running = Running { hardware, driver };
+        devices.insert(index, running.clone());
+        Ok(running)
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("instance", &self.instance.name).finish_non_exhaustive()
+    }
+}
+
+impl Backend for Machine {
+    fn name(&self) -> &'static str {
+        "software"
+    }
+
+    fn open(&self, index: u8, lane: Lane) -> Result<Box<dyn DeviceFile>, Errno> {
+        let running = self.running(index).map_err(|error| match error {
+            MachineError::Probe(ProbeError::Step { errno, .. }) => errno,
+            MachineError::NoDevice { .. } => Errno::ENOENT,
+            _ => Errno::ENODEV,
+        })?;
+        let mode = match lane {
+            Lane::Full => OpenMode::Full,
+            Lane::Misc => OpenMode::Misc,
+        };
+        let file = OpenFile::open(&running.driver, self.options.pid, mode)?;
+        Ok(Box::new(SoftFile { file, hardware: running.hardware }))
+    }
+}
+
+/// An open device file of the software machine.
+struct SoftFile {
+    file: OpenFile,
+    hardware: Arc<SoftHardware>,
+}
+
+impl DeviceFile for SoftFile {
+    unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno> {
+        // SAFETY: our caller promises that `argument` is as long as the command's
+        // structure and that addresses inside are valid; the driver reaches no others.
+        let user = unsafe { CallerMemory::new() };
+        self.file.ioctl(word, argument.as_mut_ptr() as u64, &user)
+    }
+
+    fn mmap(&self, offset: u64, bytes: u64, writable: bool) -> Result<Mapping, Errno> {
+        let mapped: Mapped = self.file.mmap(offset, bytes)?;
+        if writable && !mapped.writable {
+            return Err(Errno::EACCES);
+        }
+        let region = match &mapped.window {
+            Window::Host(memory) => self.hardware.host.map(memory),
+            Window::Bar4 { offset, bytes } => self.hardware.map_bar4(*offset, *bytes),
+        };
+        Ok(Mapping::new(region.map_err(|_| Errno::ENOMEM)?, Some(Box::new(mapped))))
+    }
+}
+
+/// A software device in a machine, as the driver sees hardware.
+pub struct SoftHardware {
+    device: Arc<neuron_softdev::Device>,
+    host: Arc<HostMemory>,
+}
+
+impl SoftHardware {
+    /// Puts a device into a machine: its DMA reaches all host memory.
+    pub fn new(device: Arc<neuron_softdev::Device>, host: Arc<HostMemory>) -> Self {
+        if let Ok(table) = host.dma_table() {
+            device.set_dma_table(table);
+        }
+        Self { device, host }
+    }
+
+    fn map_bar4(&self, offset: u64, bytes: u64) -> std::io::Result<vm_memory::MmapRegion> {
+        let range = self.device.bar4().file_range(offset, bytes).map_err(std::io::Error::other)?;
+        map(&range.file, range.offset, bytes)
+    }
+}
+
+impl Hardware for SoftHardware {
+    fn identity(&self) -> Identity {
+        let ids = self.device.config_read(0, 4);
+        Identity { device_id: (ids >> 16) as u16, revision: self.device.config_read(8, 1) as u8 }
+    }
+
+    fn read(&self, offset: u64) -> Result<u32, MmioError> {
+        self.device.bar_read(0, offset).map_err(|_| MmioError { offset })
+    }
+
+    fn write(&self, offset: u64, value: u32) -> Result<(), MmioError> {
+        self.device.bar_write(0, offset, value).map_err(|_| MmioError { offset })
+    }
+
+    fn bar_size(&self, bar: u8) -> u64 {
+        self.device.bar_size(bar)
+    }
+
+    fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {
+        self.host.allocate(bytes)
+    }
+
+    fn dma_free(&self, memory: &DmaMemory) {
+        self.host.free(memory);
+    }
+}

@@ -1,0 +1,25 @@
+//! A machine with Neuron devices and no hardware: the driver runs in this process, over
+//! software devices whose engines really move the bytes.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | `host` | the machine's physical memory |
+//! | `machine` | a device's registers and memory as the driver sees them |
+//! | `user` | the caller's memory, by address |
+//!
+//! ```
+//! use neuron_ndl::{Device, software::Machine};
+//!
+//! let machine = Machine::new("trn1.2xlarge")?;
+//! let device = Device::open(&machine, 0)?;
+//! assert_eq!(device.geometry().cores, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod host;
+mod machine;
+mod user;
+
+pub use host::HostMemory;
+pub use machine::{Machine, MachineError, MachineOptions, SoftHardware};
+pub use user::CallerMemory;
