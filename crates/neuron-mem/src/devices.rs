@@ -1,16 +1,76 @@
-//! `neuron-mem devices`: from the arguments to what the instance has.
+//! `neuron-mem devices`: what each device of the instance has.
 
 use std::io::Write;
+
+use neuron_abi::memory::Category;
+use neuron_ndl::software::MachineOptions;
+use neuron_ndl::{Device, NdlError};
 
 use crate::cli::DevicesArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::machine;
+use crate::render::devices::{self as report, DevicesReport, H2tRing, Hbm};
+use crate::render::write_json;
 
 /// Runs the command and writes its result to `out`.
 ///
 /// # Errors
 /// See [`Exit`] for which failure has which code.
 pub fn run(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let _ = (args, out);
-    Err(Failure::new(Exit::Device, "devices is not wired to a device"))
+    let machine = machine::software(&args.instance, MachineOptions::default())?;
+    let mut report = DevicesReport {
+        backend: machine::backend(&machine),
+        instance: args.instance.clone(),
+        generation: String::new(),
+        devices: Vec::new(),
+    };
+    for index in 0..machine.instance().devices {
+        let device = machine::open(&machine, index)?;
+        report.generation = format!("{:?}", device.facts().generation);
+        report.devices.push(describe(&device).map_err(|error| Failure::new(Exit::Device, error))?);
+    }
+    if args.json {
+        write_json(out, &report).map_err(Failure::output)
+    } else {
+        out.write_all(report.text().as_bytes()).map_err(Failure::output)
+    }
+}
+
+fn describe(device: &Device) -> Result<report::Device, NdlError> {
+    let geometry = device.geometry();
+    let hbms = (0..)
+        .zip(geometry.hbm)
+        .map(|(index, range)| {
+            let (main, small) = (range.main_pool(), range.small_pool());
+            Ok(Hbm {
+                index,
+                base: range.base,
+                size: range.size,
+                firmware_reserve: firmware_reserve(device, index, range.base)?,
+                main_pool: main.end - main.start,
+                small_pool: small.end - small.start,
+            })
+        })
+        .collect::<Result<_, NdlError>>()?;
+    let h2t_rings = (0..geometry.cores)
+        .map(|core| {
+            let (engine, queue) = geometry.h2t_ring(core);
+            H2tRing { core, engine, queue }
+        })
+        .collect();
+    Ok(report::Device {
+        index: device.facts().index.into(),
+        cores: geometry.cores,
+        hbms,
+        engines: geometry.engines(),
+        h2t_rings,
+    })
+}
+
+/// The block that the driver itself holds at the start of the HBM.
+fn firmware_reserve(device: &Device, hbm: u32, base: u64) -> Result<u64, NdlError> {
+    let own = Category::NcdevDevice as u32;
+    let chunks = device.chunks(hbm)?;
+    Ok(chunks.iter().find(|chunk| chunk.pa == base && chunk.mem_type == own).map_or(0, |chunk| chunk.size))
 }

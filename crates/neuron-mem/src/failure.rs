@@ -13,12 +13,34 @@ use crate::model::ModelError;
 pub struct Failure {
     exit: Exit,
     error: Box<dyn Error + Send + Sync>,
+    notes: Vec<String>,
+}
+
+/// What was being done, and why it stopped.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}")]
+struct Because {
+    doing: String,
+    #[source]
+    error: Box<dyn Error + Send + Sync>,
 }
 
 impl Failure {
     /// A failure that ends the process with `exit`. A text is an error too: `Failure::new(Exit::Usage, "...")`.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit, error: error.into() }
+        Self { exit, error: error.into(), notes: Vec::new() }
+    }
+
+    /// A failure with what was being done, and the error that stopped it.
+    pub fn because(exit: Exit, doing: String, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(exit, Because { doing, error: error.into() })
+    }
+
+    /// Adds a line that the reader needs whatever the cause was.
+    #[must_use]
+    pub fn with_note(mut self, note: &str) -> Self {
+        self.notes.push(note.to_owned());
+        self
     }
 
     /// The result could not be written to standard output.
@@ -44,7 +66,7 @@ impl Failure {
     }
 }
 
-/// The error, then each cause on a line of its own.
+/// The error, then each cause and note on a line of its own.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.error)?;
@@ -53,7 +75,7 @@ impl fmt::Display for Failure {
             write!(f, "\n  caused by: {error}")?;
             cause = error.source();
         }
-        Ok(())
+        self.notes.iter().try_for_each(|note| write!(f, "\n  {note}"))
     }
 }
 

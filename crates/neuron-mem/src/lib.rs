@@ -17,6 +17,7 @@ pub mod exit;
 pub mod failure;
 pub mod interrupt;
 pub mod load;
+pub mod machine;
 pub mod model;
 pub mod progress;
 pub mod render;

@@ -1,6 +1,8 @@
 //! The life of a device as its driver sees it, played from `spec/device.md` 2 access by access: probe, routing
 //! id, reset, engine and queue initialisation, copies, mailbox.
 
+#![allow(clippy::unwrap_used, reason = "test code")]
+
 mod common;
 
 use common::{FIRST, LAST, Machine, RingMemory, crc32c, pattern};
@@ -108,7 +110,7 @@ fn init_engine(machine: &Machine, base: u64, generation: Generation, core_owned:
     write(0x118, 0x1_0008);
     write(0x2_038c, 0);
     for queue in 0..16 {
-        [4, 8, 0xc].map(|offset| write(0x3_c400 + queue * 0x40 + offset, u32::MAX));
+        [4, 8, 0xc].iter().for_each(|offset| write(0x3_c400 + queue * 0x40 + offset, u32::MAX));
     }
     write(0x2_0124, if v2 { 0x40_0008 } else { 0x40_0080 });
     write(0x2_0128, 0x4080_4080);
@@ -140,14 +142,16 @@ fn init_engine(machine: &Machine, base: u64, generation: Generation, core_owned:
     }
     if v2 {
         for table in 0..6 {
-            [1, 2, 3, 9, 10, 11].map(|entry| write(0x3_a900 + table * 0x40 + entry * 4, 0xf));
+            [1, 2, 3, 9, 10, 11].iter().for_each(|entry| write(0x3_a900 + table * 0x40 + entry * 4, 0xf));
         }
         for (table, queue) in (0..6).flat_map(|table| (0..16).map(move |queue| (table, queue))) {
             write(0x3_ab00 + table * 8, (queue as u32) << 3 | 7);
             write(0x3_ab04 + table * 8, 0x10);
         }
         for group in [0x3_ad00, 0x3_ae00, 0x3_af00, 0x3_b000, 0x3_b100, 0x3_b200] {
-            [(0x28, 0x28), (0x30, 0), (0x18, 0)].map(|(offset, value)| write(group + offset, value));
+            for (offset, value) in [(0x28, 0x28), (0x30, 0), (0x18, 0)] {
+                write(group + offset, value);
+            }
         }
         write(0x3_a300, u32::MAX);
     } else if core_owned {

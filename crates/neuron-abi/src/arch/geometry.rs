@@ -24,6 +24,8 @@ pub struct Geometry {
     pub engines_per_core: u32,
     /// The engines between host and device (H2T), which follow the cores' engines.
     pub h2t_engines: &'static [u32],
+    /// Cores that share an H2T engine, each with a queue of its own.
+    pub cores_per_h2t_engine: u32,
     /// TopSPs in use per device.
     pub topsps: u32,
     /// HBMs, by channel number.
@@ -132,6 +134,14 @@ impl Geometry {
         if core < self.cores { Some(core / self.cores_per_hbm) } else { None }
     }
 
+    /// Engine and queue of core `core`'s default H2T ring (spec/arch.md 3). Core numbers up to 7 are legal
+    /// on every generation: those beyond the last core use the last engine.
+    pub fn h2t_ring(&self, core: u32) -> (u32, u32) {
+        let place = (core / self.cores_per_h2t_engine) as usize;
+        let engine = self.h2t_engines.get(place).or(self.h2t_engines.last()).copied().unwrap_or_default();
+        (engine, core % self.cores_per_h2t_engine)
+    }
+
     /// Memory of channel `hbm`; `None` if there is no such channel.
     pub fn hbm(&self, hbm: u32) -> Option<&'static HbmRange> {
         self.hbm.get(usize::try_from(hbm).ok()?)
@@ -181,6 +191,7 @@ pub(super) const V2: Geometry = Geometry {
     cores_per_hbm: 1,
     engines_per_core: 16,
     h2t_engines: &[32, 33],
+    cores_per_h2t_engine: 1,
     topsps: 6,
     hbm: &[HbmRange { base: 0, size: 16 * GIB }, HbmRange { base: 0x10_0000_0000, size: 16 * GIB }],
     host_base: 1 << 44,
@@ -202,6 +213,7 @@ pub(super) const V3: Geometry = Geometry {
     cores_per_hbm: 2,
     engines_per_core: 16,
     h2t_engines: &[128, 129, 130, 131],
+    cores_per_h2t_engine: 2,
     topsps: 16,
     hbm: &v3_hbm(24 * GIB),
     host_base: 1 << 46,

@@ -53,9 +53,6 @@ pub struct Arch {
     outstanding_writes_2: Option<u32>,
     wrapper_0x800: Option<u32>,
     engine_blocks: fn(engine: u32) -> Option<EngineBlocks>,
-    h2t_engine: fn(core: u32) -> u32,
-    default_queue: fn(core: u32) -> u32,
-    default_queues: u32,
     is_nx_engine: fn(engine: u32) -> bool,
     inits_h2t_engine: fn(core: u32, map: u32) -> bool,
     host_connected: fn(hbm: u32) -> [u32; 16],
@@ -154,17 +151,17 @@ impl Arch {
     /// The engine that copies between host and device for a core. Core numbers up to 7
     /// are legal on every generation (`spec/dma-op.md` 2).
     pub fn h2t_engine(&self, core: u32) -> u32 {
-        (self.h2t_engine)(core)
+        self.geometry().h2t_ring(core).0
     }
 
     /// The queue of that engine which the driver keeps for the core.
     pub fn default_queue(&self, core: u32) -> u32 {
-        (self.default_queue)(core)
+        self.geometry().h2t_ring(core).1
     }
 
     /// Whether a queue of an engine that hosts H2T rings is a default one.
-    pub const fn is_default_queue(&self, used_for_h2t: bool, qid: u32) -> bool {
-        used_for_h2t && qid < self.default_queues
+    pub fn is_default_queue(&self, used_for_h2t: bool, qid: u32) -> bool {
+        used_for_h2t && qid < self.geometry().cores_per_h2t_engine
     }
 
     /// Whether NX cores drive this queue; the driver never resets it.

@@ -26,9 +26,6 @@ pub(super) static ARCH: Arch = Arch {
     outstanding_writes_2: None,
     wrapper_0x800: None,
     engine_blocks,
-    h2t_engine,
-    default_queue: |_| 0,
-    default_queues: 1,
     is_nx_engine: |index| index < 11,
     inits_h2t_engine: |_, _| true,
     host_connected,
@@ -55,10 +52,6 @@ fn engine_blocks(engine: u32) -> Option<EngineBlocks> {
 /// (broadcast group, last-node mask) of `spec/arch.md` 5.2.
 const fn broadcast(index: u32) -> (u32, u32) {
     (0xffff >> index, if matches!(index, 0 | 3 | 6 | 9 | 15) { 0xffff } else { 0 })
-}
-
-const fn h2t_engine(core: u32) -> u32 {
-    if core == 0 { D2H } else { H2D }
 }
 
 /// A core's bit and its three TopSPs'.

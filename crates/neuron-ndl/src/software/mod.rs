@@ -21,5 +21,7 @@ mod machine;
 mod user;
 
 pub use host::HostMemory;
+pub use neuron_softdev::{Execution, FaultPlan, Instance};
+
 pub use machine::{Machine, MachineError, MachineOptions, SoftHardware};
 pub use user::CallerMemory;

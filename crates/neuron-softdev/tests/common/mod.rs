@@ -1,6 +1,7 @@
 //! A machine around a device and a queue worked by hand: what the tests share. No driver's code is used.
 
-#![allow(dead_code)] // Each test file uses its part.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,37 +9,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use neuron_softdev::{Device, DeviceConfig, Direction, DmaMapping, DmaTable, Execution, Product};
 use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 
-pub const REGISTERS: u8 = 0;
+pub(crate) const REGISTERS: u8 = 0;
 /// Host physical address of the machine's memory.
-pub const HOST_BASE: u64 = 0x1000_0000;
+pub(crate) const HOST_BASE: u64 = 0x1000_0000;
 /// Bytes of it.
-pub const HOST_SIZE: u64 = 64 << 20;
+pub(crate) const HOST_SIZE: u64 = 8 << 20;
 
 /// A device and host memory it can reach.
-pub struct Machine {
-    pub device: Arc<Device>,
-    pub host: Arc<MmapRegion>,
+pub(crate) struct Machine {
+    pub(crate) device: Arc<Device>,
+    pub(crate) host: Arc<MmapRegion>,
     next: AtomicU64,
 }
 
 impl Machine {
-    pub fn new(product: Product) -> Self {
+    pub(crate) fn new(product: Product) -> Self {
         Self::with(DeviceConfig::new(product))
     }
 
-    pub fn threaded(product: Product, workers: usize) -> Self {
+    pub(crate) fn threaded(product: Product, workers: usize) -> Self {
         let mut config = DeviceConfig::new(product);
         config.execution = Execution::Threaded { workers };
         Self::with(config)
     }
 
-    pub fn faulty(product: Product, faults: &str) -> Self {
+    pub(crate) fn faulty(product: Product, faults: &str) -> Self {
         let mut config = DeviceConfig::new(product);
         config.faults = faults.parse().unwrap();
         Self::with(config)
     }
 
-    pub fn with(config: DeviceConfig) -> Self {
+    pub(crate) fn with(config: DeviceConfig) -> Self {
         let device = Device::new(config).unwrap();
         let host = Arc::new(MmapRegion::new(HOST_SIZE as usize).unwrap());
         let machine = Self { device, host, next: AtomicU64::new(0) };
@@ -47,82 +48,82 @@ impl Machine {
     }
 
     /// A table of all host memory.
-    pub fn whole_table(&self) -> DmaTable {
+    pub(crate) fn whole_table(&self) -> DmaTable {
         self.table(0, HOST_SIZE)
     }
 
     /// A table of `len` bytes at `offset` of it.
-    pub fn table(&self, offset: u64, len: u64) -> DmaTable {
+    pub(crate) fn table(&self, offset: u64, len: u64) -> DmaTable {
         let address = HOST_BASE + offset;
         DmaTable::new([DmaMapping { address, len, region: self.host.clone(), offset }]).unwrap()
     }
 
     /// Page-aligned host memory: its offset.
-    pub fn alloc(&self, len: u64) -> u64 {
+    pub(crate) fn alloc(&self, len: u64) -> u64 {
         let at = self.next.fetch_add(len.next_multiple_of(4096), Ordering::Relaxed);
         assert!(at + len <= HOST_SIZE, "the machine is out of memory");
         at
     }
 
     /// Bus address of host memory.
-    pub fn bus(&self, offset: u64) -> u64 {
+    pub(crate) fn bus(&self, offset: u64) -> u64 {
         self.device.geometry().host_tag | (HOST_BASE + offset)
     }
 
-    pub fn write(&self, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
         self.host.get_slice(offset as usize, bytes.len()).unwrap().write_slice(bytes, 0).unwrap();
     }
 
-    pub fn read(&self, offset: u64, len: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.host.get_slice(offset as usize, len).unwrap().read_slice(&mut bytes, 0).unwrap();
         bytes
     }
 
     /// A 32-bit word, as a poller loads it.
-    pub fn word(&self, offset: u64) -> u32 {
+    pub(crate) fn word(&self, offset: u64) -> u32 {
         self.host.as_volatile_slice().load(offset as usize, Ordering::Acquire).unwrap()
     }
 
-    pub fn set_word(&self, offset: u64, value: u32) {
+    pub(crate) fn set_word(&self, offset: u64, value: u32) {
         self.host.as_volatile_slice().store(value, offset as usize, Ordering::Release).unwrap();
     }
 
-    pub fn write_hbm(&self, bar4: u64, bytes: &[u8]) {
+    pub(crate) fn write_hbm(&self, bar4: u64, bytes: &[u8]) {
         self.device.bar4().slice(bar4, bytes.len() as u64).unwrap().write_slice(bytes, 0).unwrap();
     }
 
-    pub fn read_hbm(&self, bar4: u64, len: usize) -> Vec<u8> {
+    pub(crate) fn read_hbm(&self, bar4: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.device.bar4().slice(bar4, len as u64).unwrap().read_slice(&mut bytes, 0).unwrap();
         bytes
     }
 
-    pub fn reg(&self, offset: u64) -> u32 {
+    pub(crate) fn reg(&self, offset: u64) -> u32 {
         self.device.bar_read(REGISTERS, offset).unwrap()
     }
 
-    pub fn set_reg(&self, offset: u64, value: u32) {
+    pub(crate) fn set_reg(&self, offset: u64, value: u32) {
         self.device.bar_write(REGISTERS, offset, value).unwrap();
     }
 
-    pub fn engine_reg(&self, engine: u16, offset: u64) -> u32 {
+    pub(crate) fn engine_reg(&self, engine: u16, offset: u64) -> u32 {
         self.reg(self.device.geometry().engine_base(engine).unwrap() + offset)
     }
 
-    pub fn set_engine_reg(&self, engine: u16, offset: u64, value: u32) {
+    pub(crate) fn set_engine_reg(&self, engine: u16, offset: u64, value: u32) {
         self.set_reg(self.device.geometry().engine_base(engine).unwrap() + offset, value);
     }
 
     /// State registers of an engine: M2S, S2M.
-    pub fn state(&self, engine: u16) -> (u32, u32) {
+    pub(crate) fn state(&self, engine: u16) -> (u32, u32) {
         (self.engine_reg(engine, 0x200), self.engine_reg(engine, 0x2_0200))
     }
 }
 
 /// Where a ring's memory is.
 #[derive(Clone, Copy)]
-pub enum RingMemory {
+pub(crate) enum RingMemory {
     /// At an offset of host memory.
     Host(u64),
     /// At a BAR4 offset below HBM0's end, where BAR4 offset and device address are the same.
@@ -139,20 +140,20 @@ struct Side {
 }
 
 /// A queue pair worked by hand.
-pub struct Queue<'m> {
+pub(crate) struct Queue<'m> {
     machine: &'m Machine,
-    pub engine: u16,
-    pub queue: u64,
-    pub size: u32,
+    pub(crate) engine: u16,
+    pub(crate) queue: u64,
+    pub(crate) size: u32,
     sides: [Side; 2],
 }
 
-pub const FIRST: u32 = 1 << 26;
-pub const LAST: u32 = 1 << 27;
-pub const META: u32 = 1 << 23;
+pub(crate) const FIRST: u32 = 1 << 26;
+pub(crate) const LAST: u32 = 1 << 27;
+pub(crate) const META: u32 = 1 << 23;
 
 /// Base of a queue's block in its engine.
-pub fn block(direction: Direction, queue: u64) -> u64 {
+pub(crate) fn block(direction: Direction, queue: u64) -> u64 {
     match direction {
         Direction::M2s => 0x1000 + queue * 0x1000,
         Direction::S2m => 0x2_1000 + queue * 0x1000,
@@ -161,13 +162,19 @@ pub fn block(direction: Direction, queue: u64) -> u64 {
 
 impl<'m> Queue<'m> {
     /// Rings of `size` descriptors in host memory, programmed and enabled.
-    pub fn new(machine: &'m Machine, engine: u16, queue: u64, size: u32) -> Self {
+    pub(crate) fn new(machine: &'m Machine, engine: u16, queue: u64, size: u32) -> Self {
         let memory = [0, 1].map(|_| RingMemory::Host(machine.alloc(u64::from(size) * 16)));
         Self::at(machine, engine, queue, size, memory)
     }
 
     /// Rings in given memory: TX, RX.
-    pub fn at(machine: &'m Machine, engine: u16, queue: u64, size: u32, memory: [RingMemory; 2]) -> Self {
+    pub(crate) fn at(
+        machine: &'m Machine,
+        engine: u16,
+        queue: u64,
+        size: u32,
+        memory: [RingMemory; 2],
+    ) -> Self {
         let sides = memory.map(|memory| Side { memory, index: 0, phase: 1, unrung: 0 });
         let mut this = Self { machine, engine, queue, size, sides };
         this.program();
@@ -175,7 +182,7 @@ impl<'m> Queue<'m> {
     }
 
     /// Resets, programs and enables both sides, as `spec/udma.md` 4 has it, and starts over.
-    pub fn program(&mut self) {
+    pub(crate) fn program(&mut self) {
         for direction in [Direction::M2s, Direction::S2m] {
             let side = &mut self.sides[direction as usize];
             (side.index, side.phase, side.unrung) = (0, 1, 0);
@@ -196,28 +203,28 @@ impl<'m> Queue<'m> {
         }
     }
 
-    pub fn set(&self, direction: Direction, offset: u64, value: u32) {
+    pub(crate) fn set(&self, direction: Direction, offset: u64, value: u32) {
         self.machine.set_engine_reg(self.engine, block(direction, self.queue) + offset, value);
     }
 
-    pub fn get(&self, direction: Direction, offset: u64) -> u32 {
+    pub(crate) fn get(&self, direction: Direction, offset: u64) -> u32 {
         self.machine.engine_reg(self.engine, block(direction, self.queue) + offset)
     }
 
     /// Head and tail registers.
-    pub fn pointers(&self, direction: Direction) -> (u32, u32) {
+    pub(crate) fn pointers(&self, direction: Direction) -> (u32, u32) {
         (self.get(direction, 0x34), self.get(direction, 0x3c))
     }
 
     /// Nothing left to fetch on either side.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         [Direction::M2s, Direction::S2m].iter().all(|&direction| {
             let (head, tail) = self.pointers(direction);
             head == tail
         })
     }
 
-    pub fn error(&self, direction: Direction) -> Option<neuron_softdev::QueueError> {
+    pub(crate) fn error(&self, direction: Direction) -> Option<neuron_softdev::QueueError> {
         self.machine.device.queue_error(self.engine, self.queue as u8, direction)
     }
 
@@ -243,42 +250,42 @@ impl<'m> Queue<'m> {
     }
 
     /// A TX descriptor with word 0 flags; `len` 65536 is written as 0.
-    pub fn tx(&mut self, flags: u32, len: u32, source: u64) {
+    pub(crate) fn tx(&mut self, flags: u32, len: u32, source: u64) {
         self.put(Direction::M2s, flags | len & 0xffff, 0x0108_0003, source, 0);
     }
 
-    pub fn rx(&mut self, len: u32, destination: u64) {
+    pub(crate) fn rx(&mut self, len: u32, destination: u64) {
         self.put(Direction::S2m, len & 0xffff, 0, destination, 0);
     }
 
     /// A descriptor pair of equal lengths, a packet of its own.
-    pub fn pair(&mut self, len: u32, source: u64, destination: u64) {
+    pub(crate) fn pair(&mut self, len: u32, source: u64, destination: u64) {
         self.rx(len, destination);
         self.tx(FIRST | LAST, len, source);
     }
 
     /// A pair in which one side has the phase of another lap.
-    pub fn pair_of_wrong_phase(&mut self, wrong: Direction, len: u32, source: u64, destination: u64) {
+    pub(crate) fn pair_of_wrong_phase(&mut self, wrong: Direction, len: u32, source: u64, destination: u64) {
         let xor = |direction| if direction == wrong { 3 } else { 0 };
         self.put(Direction::S2m, len & 0xffff, 0, destination, xor(Direction::S2m));
         self.put(Direction::M2s, FIRST | LAST | len & 0xffff, 0x0108_0003, source, xor(Direction::M2s));
     }
 
     /// Rings one side for what was put there since.
-    pub fn ring(&mut self, direction: Direction) {
+    pub(crate) fn ring(&mut self, direction: Direction) {
         let count = std::mem::take(&mut self.sides[direction as usize].unrung);
         self.set(direction, 0x38, count);
     }
 
     /// Rings both sides, RX first.
-    pub fn kick(&mut self) {
+    pub(crate) fn kick(&mut self) {
         self.ring(Direction::S2m);
         self.ring(Direction::M2s);
     }
 }
 
 /// Bytes that tell their place.
-pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..len)
         .map(|_| {
@@ -291,7 +298,7 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// CRC-32C, bit by bit: the test's own reading.
-pub fn crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
     })

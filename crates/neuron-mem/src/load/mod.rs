@@ -1,0 +1,144 @@
+//! `neuron-mem load`: a model to device memory and back.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`session`] | the device work: allocate, copy, read back, free |
+//!
+//! Here: arguments in, report out.
+
+mod session;
+
+use std::io::{IsTerminal as _, Write};
+
+use neuron_dmem::DeviceMemory;
+use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
+
+use crate::cli::{self, LoadArgs, Transfer};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::model::Model;
+use crate::progress::Progress;
+use crate::render::load::{LoadDetail, LoadReport, Verification, bytes_per_second};
+use crate::render::write_json;
+use crate::shown::ShownList;
+use session::{Outcome, Session};
+
+/// Opens the model that the arguments name, or builds the built-in one.
+///
+/// # Errors
+/// [`Exit::Input`] with what is wrong with the model.
+pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
+    let model = match &args.path {
+        Some(path) => Model::open(path)?,
+        None => Model::synthetic(args.seed)?,
+    };
+    Ok(model)
+}
+
+/// Runs the command and writes its result to `out`.
+///
+/// What was asked is checked first, then the model, and only then is a device touched.
+/// Whatever happens after that, everything allocated is freed again.
+///
+/// # Errors
+/// See [`Exit`] for which failure has which code. After a verification mismatch the
+/// report is written all the same.
+pub fn run(args: &LoadArgs, interrupt: &Interrupt, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.transfer == Transfer::Zerocopy {
+        let why = "--transfer zerocopy is not there yet; use auto or staged";
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    let index = u8::try_from(args.device)
+        .map_err(|_| Failure::new(Exit::Usage, format!("there is no device {}", args.device)))?;
+    let machine = machine::software(&args.instance, options(args)?)?;
+    let model = open_model(args)?;
+    let device = machine::open(&machine, index)?;
+    let present: Vec<u32> = (0..device.geometry().cores).collect();
+    let cores = args.cores.resolve(&present).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let progress = progress(args, &model);
+
+    let memory = DeviceMemory::new(device);
+    let session = Session { memory: &memory, model: &model, interrupt, progress: &progress };
+    let baseline = session.driver_bytes()?;
+    let outcome = session.run(&cores, !args.no_verify);
+    let after = session.driver_bytes()?;
+    drop(progress);
+    let outcome = outcome.map_err(|failure| failure.with_note(&freed(baseline, after)))?;
+
+    let (report, detail) = report(&machine, args, &model, outcome, baseline, after);
+    if args.json {
+        write_json(out, &report).map_err(Failure::output)?;
+    } else {
+        out.write_all(report.text(&detail).as_bytes()).map_err(Failure::output)?;
+    }
+    match detail.verification {
+        Verification::Different(names) => {
+            let why = format!("read back different from what was loaded: {}", ShownList(&names));
+            Err(Failure::new(Exit::Mismatch, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn options(args: &LoadArgs) -> Result<MachineOptions, Failure> {
+    let faults: FaultPlan = match &args.fault {
+        Some(text) => text.parse().map_err(|error| Failure::new(Exit::Usage, error))?,
+        None => FaultPlan::default(),
+    };
+    let execution = match args.execution {
+        cli::Execution::Inline => Execution::Inline,
+        cli::Execution::Threaded => Execution::Threaded { workers: 1 },
+    };
+    Ok(MachineOptions { execution, faults, ..MachineOptions::default() })
+}
+
+/// Each byte passes once, or twice when it is read back.
+fn progress(args: &LoadArgs, model: &Model) -> Progress {
+    if args.json || !std::io::stderr().is_terminal() {
+        return Progress::silent();
+    }
+    let passes = if args.no_verify { 1 } else { 2 };
+    Progress::on_stderr(model.total_bytes().saturating_mul(passes))
+}
+
+fn freed(baseline: u64, after: u64) -> String {
+    match after.saturating_sub(baseline) {
+        0 => format!("everything allocated was freed: driver counters back to {baseline} bytes"),
+        leaked => format!("{leaked} bytes stay allocated: driver counters at {after}, before {baseline}"),
+    }
+}
+
+fn report(
+    machine: &Machine,
+    args: &LoadArgs,
+    model: &Model,
+    outcome: Outcome,
+    baseline: u64,
+    after: u64,
+) -> (LoadReport, LoadDetail) {
+    let seconds = outcome.copying.as_secs_f64();
+    let bytes = model.total_bytes();
+    let report = LoadReport {
+        backend: machine::backend(machine),
+        instance: args.instance.clone(),
+        tensors: model.tensors().len() as u64,
+        bytes,
+        allocated_bytes: outcome.peak.saturating_sub(baseline),
+        seconds,
+        bytes_per_second: bytes_per_second(bytes, seconds),
+        verified: matches!(outcome.verification, Verification::Equal(_)),
+        usage: outcome.usage,
+        leaked_bytes: after.saturating_sub(baseline),
+    };
+    let empty = model.tensors().iter().filter(|tensor| tensor.bytes() == 0);
+    let detail = LoadDetail {
+        model: model.source().to_string(),
+        notes: model.notes().to_vec(),
+        zero_sized: empty.map(|tensor| tensor.name().to_owned()).collect(),
+        verification: outcome.verification,
+        baseline_bytes: baseline,
+    };
+    (report, detail)
+}
