@@ -3,6 +3,7 @@
 //! same traits; nothing else in this crate knows which one it is.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use neuron_udma::{Mmio, MmioError, RingMemory};
 use vm_memory::{Bytes, MmapRegion, VolatileMemory, VolatileSlice};
@@ -140,9 +141,15 @@ pub trait Clock: Send + Sync {
     /// Microseconds since some start.
     fn now(&self) -> u64;
 
-    /// Waits about this long without giving up the processor for long: what a driver
-    /// does between two looks at a marker.
+    /// Waits about this long on the processor: what a driver does between two looks at a
+    /// marker.
     fn delay(&self, microseconds: u64);
+
+    /// As [`delay`](Self::delay), but lets others run meanwhile: for polls that have gone
+    /// on for a while. A software engine may be waiting for this very processor.
+    fn relax(&self, microseconds: u64) {
+        self.delay(microseconds);
+    }
 
     /// Sleeps at least this long.
     fn sleep(&self, microseconds: u64);
@@ -151,12 +158,12 @@ pub trait Clock: Send + Sync {
 /// The machine's clock.
 #[derive(Debug)]
 pub struct SystemClock {
-    start: std::time::Instant,
+    start: Instant,
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self { start: std::time::Instant::now() }
+        Self { start: Instant::now() }
     }
 }
 
@@ -166,20 +173,24 @@ impl Clock for SystemClock {
     }
 
     fn delay(&self, microseconds: u64) {
-        let end = std::time::Instant::now() + std::time::Duration::from_micros(microseconds);
-        // A software engine may need this very core, so a wait offers it between looks.
-        while std::time::Instant::now() < end {
+        let end = Instant::now() + Duration::from_micros(microseconds);
+        while Instant::now() < end {
             for _ in 0..16 {
                 std::hint::spin_loop();
             }
         }
-        if microseconds > 1 {
-            std::thread::yield_now();
+    }
+
+    fn relax(&self, microseconds: u64) {
+        let end = Instant::now() + Duration::from_micros(microseconds);
+        std::thread::yield_now();
+        while Instant::now() < end {
+            std::hint::spin_loop();
         }
     }
 
     fn sleep(&self, microseconds: u64) {
-        std::thread::sleep(std::time::Duration::from_micros(microseconds));
+        std::thread::sleep(Duration::from_micros(microseconds));
     }
 }
 

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// 0: everything asked for was done.
     Done = 0,
-    /// 1: the work was done but its result could not be written to standard output.
+    /// 1: the result could not be written to standard output.
     Output = 1,
     /// 2: the command line is wrong, or asks for something that is not supported.
     Usage = 2,

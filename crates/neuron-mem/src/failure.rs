@@ -25,6 +25,11 @@ struct Because {
     error: Box<dyn Error + Send + Sync>,
 }
 
+/// Standard output did not take the result.
+#[derive(Debug, thiserror::Error)]
+#[error("the result cannot be written to standard output")]
+struct OutputError(#[source] io::Error);
+
 impl Failure {
     /// A failure that ends the process with `exit`. A text is an error too: `Failure::new(Exit::Usage, "...")`.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -46,7 +51,7 @@ impl Failure {
     /// The result could not be written to standard output.
     #[must_use]
     pub fn output(error: io::Error) -> Self {
-        Self::new(Exit::Output, error)
+        Self::new(Exit::Output, OutputError(error))
     }
 
     /// The exit code.
@@ -58,11 +63,9 @@ impl Failure {
     /// Whether whoever read our output has left (`| head -1`): nothing is wrong, so nothing should be said.
     #[must_use]
     pub fn reader_left(&self) -> bool {
-        self.exit == Exit::Output
-            && self
-                .error
-                .downcast_ref::<io::Error>()
-                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        self.error
+            .downcast_ref::<OutputError>()
+            .is_some_and(|OutputError(error)| error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 

@@ -24,7 +24,12 @@ pub fn software(instance: &str, options: MachineOptions) -> Result<Machine, Fail
 /// [`Exit::Usage`] if the instance has no such device; [`Exit::Device`] with the step
 /// that failed.
 pub fn open(machine: &Machine, index: u8) -> Result<Arc<Device>, Failure> {
-    machine.boot(index).map_err(failure)?;
+    machine.boot(index).map_err(|error| match error {
+        MachineError::Probe(step) => {
+            Failure::because(Exit::Device, format!("neuron{index} cannot be brought up"), step)
+        }
+        error => failure(error),
+    })?;
     Device::open(machine, index).map_err(|error| Failure::new(Exit::Device, error))
 }
 

@@ -29,7 +29,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Load(args) => {
             let interrupt = Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?;
-            load::run(args, &interrupt, &mut out)?;
+            load::run(args, &|| interrupt.requested(), &mut out)?;
         }
         Command::Devices(args) => devices::run(args, &mut out)?,
     }

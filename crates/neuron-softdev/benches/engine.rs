@@ -21,8 +21,8 @@ fn small_descriptors(c: &mut Criterion) {
     let mut group = c.benchmark_group("small");
     let machine = Machine::new(Product::Trn2);
     let data = machine.alloc(8192);
-    for len in [4, 64] {
-        let mut queue = Queue::new(&machine, 128, len.into(), 4096);
+    for (len, number) in [(4, 0), (64, 1), (1024, 2)] {
+        let mut queue = Queue::new(&machine, 128, number, 4096);
         group.throughput(Throughput::Elements(PAIRS));
         group.bench_function(format!("{len} bytes, {PAIRS} pairs staged and rung"), |b| {
             b.iter(|| {
@@ -71,10 +71,15 @@ fn throughput(c: &mut Criterion) {
             });
         });
         if name == "inline" {
-            group.bench_function("plain copy of the same memory", |b| {
+            group.bench_function("plain copies of 64 KiB, same memory", |b| {
                 let source = machine.host.get_slice(data as usize, TOTAL as usize).unwrap();
                 let target = machine.device.bar4().slice(0x100_0000, TOTAL).unwrap();
-                b.iter(|| source.copy_to_volatile_slice(target));
+                b.iter(|| {
+                    for at in (0..TOTAL as usize).step_by(0x1_0000) {
+                        let source = source.subslice(at, 0x1_0000).unwrap();
+                        source.copy_to_volatile_slice(target.subslice(at, 0x1_0000).unwrap());
+                    }
+                });
             });
         }
     }

@@ -63,6 +63,8 @@ pub mod queue {
     pub const DRTP_INC: u64 = 0x38;
     /// Tail, same packing as the head.
     pub const DRTP: u64 = 0x3c;
+    /// Current descriptor pointer.
+    pub const DCP: u64 = 0x40;
     /// Completion ring base, low half.
     pub const CRBP_LOW: u64 = 0x44;
     /// Completion ring base, high half.

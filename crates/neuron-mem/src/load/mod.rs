@@ -16,12 +16,11 @@ use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
 use crate::cli::{self, LoadArgs, Transfer};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::model::Model;
 use crate::progress::Progress;
 use crate::render::load::{LoadDetail, LoadReport, Verification, bytes_per_second};
-use crate::render::write_json;
+use crate::render::{headline, write_json};
 use crate::shown::ShownList;
 use session::{Outcome, Session};
 
@@ -39,13 +38,17 @@ pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
 
 /// Runs the command and writes its result to `out`.
 ///
-/// What was asked is checked first, then the model, and only then is a device touched.
-/// Whatever happens after that, everything allocated is freed again.
+/// What was asked is held against the instance first, then the model is opened, and only
+/// then is device memory touched. Whatever happens after that, everything allocated is
+/// freed again. As text, the headline is written before the work, the rest after it.
+///
+/// `stop` is asked before each step, which is one allocation or the copy or comparison of
+/// a few MiB; once it says yes, no further step is begun.
 ///
 /// # Errors
 /// See [`Exit`] for which failure has which code. After a verification mismatch the
 /// report is written all the same.
-pub fn run(args: &LoadArgs, interrupt: &Interrupt, out: &mut dyn Write) -> Result<(), Failure> {
+pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Result<(), Failure> {
     if args.transfer == Transfer::Zerocopy {
         let why = "--transfer zerocopy is not there yet; use auto or staged";
         return Err(Failure::new(Exit::Usage, why));
@@ -53,21 +56,25 @@ pub fn run(args: &LoadArgs, interrupt: &Interrupt, out: &mut dyn Write) -> Resul
     let index = u8::try_from(args.device)
         .map_err(|_| Failure::new(Exit::Usage, format!("there is no device {}", args.device)))?;
     let machine = machine::software(&args.instance, options(args)?)?;
-    let model = open_model(args)?;
     let device = machine::open(&machine, index)?;
     let present: Vec<u32> = (0..device.geometry().cores).collect();
     let cores = args.cores.resolve(&present).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let model = open_model(args)?;
+    if !args.json {
+        let line = headline(&machine::backend(&machine), &args.instance);
+        out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)?;
+    }
     let progress = progress(args, &model);
 
     let memory = DeviceMemory::new(device);
-    let session = Session { memory: &memory, model: &model, interrupt, progress: &progress };
+    let session = Session { memory: &memory, model: &model, stop, progress: &progress };
     let baseline = session.driver_bytes()?;
     let outcome = session.run(&cores, !args.no_verify);
-    let after = session.driver_bytes()?;
+    let after = session.driver_bytes();
     drop(progress);
-    let outcome = outcome.map_err(|failure| failure.with_note(&freed(baseline, after)))?;
+    let outcome = outcome.map_err(|failure| failure.with_note(&freed(baseline, &after)))?;
 
-    let (report, detail) = report(&machine, args, &model, outcome, baseline, after);
+    let (report, detail) = report(&machine, args, &model, outcome, baseline, after?);
     if args.json {
         write_json(out, &report).map_err(Failure::output)?;
     } else {
@@ -103,7 +110,11 @@ fn progress(args: &LoadArgs, model: &Model) -> Progress {
     Progress::on_stderr(model.total_bytes().saturating_mul(passes))
 }
 
-fn freed(baseline: u64, after: u64) -> String {
+fn freed(baseline: u64, after: &Result<u64, Failure>) -> String {
+    let after = match after {
+        Ok(after) => *after,
+        Err(error) => return format!("whether everything allocated was freed is not known: {error}"),
+    };
     match after.saturating_sub(baseline) {
         0 => format!("everything allocated was freed: driver counters back to {baseline} bytes"),
         leaked => format!("{leaked} bytes stay allocated: driver counters at {after}, before {baseline}"),

@@ -11,21 +11,20 @@ use crate::bytes::exact_and_human;
 use crate::digest::Digest;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::model::{Model, Tensor};
 use crate::progress::Progress;
 use crate::render::load::{Usage, Verification};
-use crate::shown::Shown;
+use crate::shown::{Shown, bounded};
 use crate::spread::spread;
 
-/// Bytes copied between two looks at the interrupt flag.
+/// Bytes copied between two looks at whether to stop.
 const PIECE: usize = 8 << 20;
 
 /// What the work needs.
 pub(super) struct Session<'a> {
     pub(super) memory: &'a Arc<DeviceMemory>,
     pub(super) model: &'a Model,
-    pub(super) interrupt: &'a Interrupt,
+    pub(super) stop: &'a dyn Fn() -> bool,
     pub(super) progress: &'a Progress,
 }
 
@@ -93,7 +92,9 @@ impl Session<'_> {
                 let dmem = match (tensor.bytes(), allocators.get(place)) {
                     (0, _) | (_, None) => None,
                     (bytes, Some(allocator)) => {
-                        let request = AllocRequest::device(bytes, UsageType::Weight).hint(tensor.name());
+                        // Errors repeat the hint, so it is as fit for a terminal as they are.
+                        let hint = bounded(&tensor.name());
+                        let request = AllocRequest::device(bytes, UsageType::Weight).hint(&hint);
                         Some(allocator.allocate(&request).map_err(|error| refused(tensor, error))?)
                     }
                 };
@@ -163,7 +164,7 @@ impl Session<'_> {
     }
 
     fn go_on(&self) -> Result<(), Failure> {
-        if self.interrupt.requested() { Err(Failure::new(Exit::Interrupted, "interrupted")) } else { Ok(()) }
+        if (self.stop)() { Err(Failure::new(Exit::Interrupted, "interrupted")) } else { Ok(()) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{headline, index_or, table};
+use super::{index_or, table};
 use crate::bytes::{exact_and_human, human, plural, thousands};
 use crate::shown::{Shown, ShownList};
 
@@ -82,10 +82,11 @@ pub fn bytes_per_second(bytes: u64, seconds: f64) -> u64 {
 }
 
 impl LoadReport {
-    /// The report for people. Ends with a newline.
+    /// The report for people, below the [`headline`](super::headline), which they see
+    /// before the work. Ends with a newline.
     #[must_use]
     pub fn text(&self, detail: &LoadDetail) -> String {
-        let mut text = headline(&self.backend, &self.instance);
+        let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = self.write_text(&mut text, detail);
         text
@@ -206,7 +207,6 @@ mod tests {
     fn text_shows_every_number_exactly_and_short() {
         let text = report().text(&detail());
         let expected = "\
-backend software, instance trn1.2xlarge
 model built-in transformer, seed 0: 93 tensors, 99,898,368 B (95.3 MiB)
 
 | device | hbm  | core | category  |      bytes |     size |
