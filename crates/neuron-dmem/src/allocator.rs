@@ -1,7 +1,7 @@
 //! Allocators: who owns a set of handles, and the path from a request to a handle
 //! (seed 000 §1, §2; `spec/dmem.md` 5).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::{Category, UsageType};
@@ -10,7 +10,7 @@ use neuron_ndl::AllocRequest as DriverRequest;
 use crate::device::DeviceMemory;
 use crate::dmem::{Dmem, Shared};
 use crate::error::DmemError;
-use crate::list::{Key, List};
+use crate::list::LiveList;
 use crate::room::Room;
 
 /// What an allocator's handles belong to.
@@ -31,25 +31,7 @@ pub struct Allocator {
     memory: Arc<DeviceMemory>,
     kind: AllocatorKind,
     core: u32,
-    live: Arc<LiveList>,
-}
-
-/// The living handles of an allocator.
-#[derive(Debug, Default)]
-pub(crate) struct LiveList(Mutex<List<Weak<Shared>>>);
-
-impl LiveList {
-    fn lock(&self) -> MutexGuard<'_, List<Weak<Shared>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn insert(&self, shared: Weak<Shared>) -> Key {
-        self.lock().push(shared)
-    }
-
-    pub(crate) fn remove(&self, key: Key) {
-        self.lock().remove(key);
-    }
+    live: Arc<LiveList<Shared>>,
 }
 
 /// What to allocate.
@@ -119,8 +101,7 @@ impl Allocator {
 
     /// Handles that live, in order of allocation.
     pub fn live(&self) -> Vec<Dmem> {
-        let live: Vec<_> = self.live.lock().iter().filter_map(Weak::upgrade).collect();
-        live.into_iter().map(Dmem::from_shared).collect()
+        self.live.living().into_iter().map(Dmem::from_shared).collect()
     }
 
     /// Allocates. The category the driver counts it under follows from usage and

@@ -6,10 +6,9 @@ use neuron_abi::memory::UsageType;
 use neuron_ndl::{Mapping, Memory};
 use vm_memory::VolatileSlice;
 
-use crate::allocator::LiveList;
 use crate::device::DeviceMemory;
 use crate::error::DmemError;
-use crate::list::Key;
+use crate::list::{Key, LiveList};
 use crate::transfer::{self, HostBytes};
 use crate::usage::Account;
 
@@ -41,7 +40,7 @@ struct Ledger {
     /// Where the bytes are counted; host memory is not.
     counted: Option<(Account, u64)>,
     /// The allocator that lists it; nothing is listed once that is gone.
-    list: Weak<LiveList>,
+    list: Weak<LiveList<Shared>>,
     place: OnceLock<Key>,
 }
 
@@ -62,7 +61,7 @@ impl Dmem {
         memory: Memory,
         usage: UsageType,
         hint: Option<&str>,
-        list: &Arc<LiveList>,
+        list: &Arc<LiveList<Shared>>,
     ) -> Self {
         let request = *memory.request();
         let account = Account { channel: request.hbm, core: request.core, usage };
@@ -74,7 +73,7 @@ impl Dmem {
             Ledger { owner: Arc::clone(owner), counted, list: Arc::downgrade(list), place: OnceLock::new() };
         let hint = hint.map(Box::from);
         let shared = Arc::new(Shared { mapping: OnceLock::new(), memory, ledger, usage, hint });
-        let _first = shared.ledger.place.set(list.insert(Arc::downgrade(&shared)));
+        let _first = shared.ledger.place.set(list.insert(&shared));
         Self(shared)
     }
 

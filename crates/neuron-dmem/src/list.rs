@@ -1,6 +1,39 @@
 //! A doubly linked list of indices: insert at the tail, unlink in O(1) by key, walk in
 //! insertion order. What an intrusive list does, without pointers.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What lives, seen by whoever lists it: the list holds nothing alive.
+#[derive(Debug)]
+pub(crate) struct LiveList<T>(Mutex<List<Weak<T>>>);
+
+impl<T> Default for LiveList<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> LiveList<T> {
+    fn lock(&self) -> MutexGuard<'_, List<Weak<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists one more.
+    pub(crate) fn insert(&self, value: &Arc<T>) -> Key {
+        self.lock().push(Arc::downgrade(value))
+    }
+
+    /// Takes one off.
+    pub(crate) fn remove(&self, key: Key) {
+        self.lock().remove(key);
+    }
+
+    /// Those that live, in order of insertion.
+    pub(crate) fn living(&self) -> Vec<Arc<T>> {
+        self.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
 /// The list.
 #[derive(Debug)]
 pub(crate) struct List<T> {

@@ -1,4 +1,5 @@
 //! The allocator over the whole stack: ioctl bytes, driver, rings, engines, memory.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 use std::sync::Arc;
 

@@ -1,18 +1,18 @@
-//! One device, from probe to removal (`spec/driver.md` 7.1, 7.2).
+//! One device: what it is made of, and who may reach which part. Bringing it up is
+//! [`probe`](crate::probe)'s business, its cores [`bringup`](crate::bringup)'s.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuron_abi::arch::{Geometry, PAGE_SIZE, Product, VENDOR_ID};
+use neuron_abi::arch::{Geometry, Product};
 use neuron_abi::errno::Errno;
 use neuron_abi::limits::{DATASTORE_SIZE, MAX_PROCESSES};
 
 use crate::arch::{Arch, WaitPolicy};
-use crate::dma::buffer::BOUNCE_BYTES;
 use crate::hw::{Clock, Hardware, Identity};
 use crate::pool::{ChunkRef, Lifespan, PoolParams, Pools, Request};
-use crate::process::Processes;
 use crate::ring::Engines;
-use crate::{reset, topology};
+use crate::slots::Slots;
+use crate::topology;
 
 /// Module parameters (`spec/driver.md` 9) and what the machine around the device knows.
 #[derive(Clone, Copy, Debug)]
@@ -33,35 +33,10 @@ impl Default for Params {
     }
 }
 
-/// Why a device did not come up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProbeError {
-    /// The PCI ids belong to no known product.
-    #[error("PCI device {0:#06x} is no Neuron device this driver knows")]
-    UnknownDevice(u16),
-    /// PCI revisions 240 and 255 change where registers are, which is not supported.
-    #[error("PCI revision {0} (emulator or qemu) is not supported; use a plain revision")]
-    Revision(u8),
-    /// The routing id never became ready, or is out of range.
-    #[error("the device reports no usable routing id (last value {0:#010x})")]
-    RoutingId(u32),
-    /// A step failed.
-    #[error("{step}: {errno}")]
-    Step {
-        /// What was being done.
-        step: &'static str,
-        /// How it failed.
-        errno: Errno,
-    },
-}
-
-const ROUTING_ID: u64 = 0x24;
-const NOT_READY: u32 = 0xdead_beef;
-/// Rounds of waiting for the routing id, and the looks of one round, 1 ms apart.
-const ROUTING_ID_ROUNDS: u32 = 20;
-const ROUTING_ID_LOOKS: u32 = 15_000;
 /// Bytes of the ring that queues of dead processes are pointed at: 64 descriptors.
 const DUMMY_RING_BYTES: u64 = 1024;
+/// Bytes of the pattern that memset copies from.
+pub(crate) const MEMSET_PATTERN_BYTES: u64 = 65536;
 
 /// A device that is up. All methods may be called from any thread.
 pub struct Device {
@@ -69,13 +44,12 @@ pub struct Device {
     clock: Arc<dyn Clock>,
     arch: &'static Arch,
     product: &'static Product,
-    identity: Identity,
     params: Params,
     wait: WaitPolicy,
     index: u8,
     pools: Pools,
     engines: Engines,
-    processes: Processes,
+    slots: Slots,
     /// Cores whose rings are up, one bit each.
     cores_up: Mutex<u32>,
     memset: Mutex<ChunkRef>,
@@ -84,57 +58,42 @@ pub struct Device {
 }
 
 impl Device {
-    /// Probes the device: pools, the driver's own memory, reset, then all cores.
+    /// A device over its pools, with the driver's own memory: a data store for each
+    /// process slot, the dummy ring, the memset pattern. No core is up.
     ///
     /// # Errors
-    /// [`ProbeError`]; everything done before is undone.
-    pub fn probe(
+    /// ENOMEM.
+    pub(crate) fn new(
         hardware: Arc<dyn Hardware>,
         clock: Arc<dyn Clock>,
+        product: &'static Product,
+        index: u8,
+        pools: Pools,
         params: Params,
-    ) -> Result<Arc<Self>, ProbeError> {
-        let step = |step| move |errno| ProbeError::Step { step, errno };
-        let identity = hardware.identity();
-        let product = Product::from_pci(VENDOR_ID, identity.device_id)
-            .ok_or(ProbeError::UnknownDevice(identity.device_id))?;
-        if matches!(identity.revision, 240 | 255) {
-            return Err(ProbeError::Revision(identity.revision));
-        }
-        let arch = Arch::of(product.generation);
-        let index = device_index(&*hardware, &*clock, arch, product)?;
-        let pools = Pools::new(arch.geometry(), Arc::clone(&hardware), &params.pools)
-            .map_err(step("setting up the memory pools"))?;
-        let own = |bytes| {
-            pools.allocate(Request::driver_host(bytes, 0, Lifespan::Device)).map_err(step("driver memory"))
-        };
+    ) -> Result<Self, Errno> {
+        let own = |bytes| pools.allocate(Request::driver_host(bytes, 0, Lifespan::Device));
         for _ in 0..MAX_PROCESSES {
             own(DATASTORE_SIZE as u64)?;
         }
         let dummy_ring = own(DUMMY_RING_BYTES)?;
-        let memset = Mutex::new(own(BOUNCE_BYTES)?);
+        let memset = Mutex::new(own(MEMSET_PATTERN_BYTES)?);
+        let arch = Arch::of(product.generation);
         let factor = params.wait_factor.unwrap_or(arch.wait.factor);
-        let device = Self {
+        Ok(Self {
             hardware,
             clock,
             arch,
             product,
-            identity,
             params,
             wait: WaitPolicy { factor, ..arch.wait },
             index,
             pools,
             engines: Engines::new(arch),
-            processes: Processes::default(),
+            slots: Slots::default(),
             cores_up: Mutex::new(0),
             memset,
             dummy_ring,
-        };
-        if !params.no_reset {
-            reset::run(&*device.hardware, &*device.clock, arch, reset::Scope::Device)
-                .map_err(step("resetting the device"))?;
-        }
-        device.init_cores(u32::MAX).map_err(step("bringing up the cores"))?;
-        Ok(Arc::new(device))
+        })
     }
 
     /// Registers and host memory.
@@ -163,8 +122,8 @@ impl Device {
     }
 
     /// PCI ids.
-    pub const fn identity(&self) -> Identity {
-        self.identity
+    pub fn identity(&self) -> Identity {
+        self.hardware.identity()
     }
 
     /// Node number: the N of `/dev/neuronN`.
@@ -192,8 +151,8 @@ impl Device {
         &self.engines
     }
 
-    pub(crate) const fn processes(&self) -> &Processes {
-        &self.processes
+    pub(crate) const fn slots(&self) -> &Slots {
+        &self.slots
     }
 
     pub(crate) const fn wait_policy(&self) -> &WaitPolicy {
@@ -214,32 +173,3 @@ impl Device {
         self.dummy_ring.pa()
     }
 }
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.close_cores(u32::MAX);
-        self.pools.sweep_device();
-    }
-}
-
-/// Waits for the routing id and turns it into a node number.
-fn device_index(
-    hardware: &dyn Hardware,
-    clock: &dyn Clock,
-    arch: &Arch,
-    product: &Product,
-) -> Result<u8, ProbeError> {
-    let mut routing_id = NOT_READY;
-    for _ in 0..ROUTING_ID_ROUNDS * ROUTING_ID_LOOKS {
-        routing_id = hardware
-            .read(arch.misc_ram + ROUTING_ID)
-            .map_err(|_| ProbeError::Step { step: "reading the routing id", errno: Errno::EIO })?;
-        if routing_id != NOT_READY {
-            break;
-        }
-        clock.sleep(1000);
-    }
-    topology::device_index(product, routing_id).ok_or(ProbeError::RoutingId(routing_id))
-}
-
-const _: () = assert!((DATASTORE_SIZE as u64).is_multiple_of(PAGE_SIZE));

@@ -7,7 +7,7 @@
 //!
 //! | you look for | go to |
 //! |---|---|
-//! | a device coming up | [`device::Device::probe`] |
+//! | a device coming up | [`Device::probe`] |
 //! | a process and its ioctls | [`process::OpenFile`], [`ioctl`] |
 //! | where memory goes | [`pool`] |
 //! | engines, queues, rings | [`ring`] |
@@ -18,19 +18,23 @@
 //! engine, then the memory set's (handles, lists, state).
 
 pub mod arch;
+mod bringup;
 pub mod device;
 pub mod dma;
 mod error;
 pub mod hw;
 pub mod ioctl;
 pub mod pool;
+mod probe;
 pub mod process;
 pub mod reset;
 pub mod ring;
+mod slots;
 pub mod topology;
 pub mod user;
 
-pub use device::{Device, Params, ProbeError};
+pub use device::{Device, Params};
 pub use error::COPY_TIMEOUT;
+pub use probe::ProbeError;
 pub use process::{OpenFile, OpenMode};
 pub use user::UserMemory;

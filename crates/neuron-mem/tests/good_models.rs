@@ -8,37 +8,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
-use common::{Folder, entry, model_bytes};
+use common::{DTYPES, Folder, entry, model_bytes};
 use neuron_mem::model::{Model, ModelError, Source, Tensor};
 use proptest::prelude::*;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-
-/// Every dtype that safetensors 0.8 knows.
-const DTYPES: [Dtype; 22] = [
-    Dtype::BOOL,
-    Dtype::F4,
-    Dtype::F6_E2M3,
-    Dtype::F6_E3M2,
-    Dtype::U8,
-    Dtype::I8,
-    Dtype::F8_E5M2,
-    Dtype::F8_E4M3,
-    Dtype::F8_E8M0,
-    Dtype::F8_E4M3FNUZ,
-    Dtype::F8_E5M2FNUZ,
-    Dtype::I16,
-    Dtype::U16,
-    Dtype::F16,
-    Dtype::BF16,
-    Dtype::I32,
-    Dtype::U32,
-    Dtype::F32,
-    Dtype::C64,
-    Dtype::F64,
-    Dtype::I64,
-    Dtype::U64,
-];
 
 fn bytes_of(tensor: &Tensor) -> Vec<u8> {
     let Some(data) = tensor.data() else { return Vec::new() };

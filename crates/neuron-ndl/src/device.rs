@@ -4,67 +4,17 @@ use std::sync::Arc;
 
 use neuron_abi::arch::{Generation, Geometry};
 use neuron_abi::arg::{self, AppInfo, MemChunkEntry};
-use neuron_abi::cmd::{self, Command};
+use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
 use neuron_abi::limits::{MAX_CORES, MAX_PROCESSES};
 use vm_memory::VolatileSlice;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, IntoBytes};
 
-use crate::backend::{Backend, DeviceFile, Lane, Mapping};
+use crate::backend::{Backend, Lane};
 use crate::error::NdlError;
 use crate::memory::{AllocRequest, CopyBuffer, Memory};
-
-/// An open file with its number, shared by everything that was allocated through it.
-pub(crate) struct OpenDevice {
-    file: Box<dyn DeviceFile>,
-    index: u8,
-}
-
-impl OpenDevice {
-    /// Issues a command and returns the argument as the driver left it.
-    ///
-    /// # Safety
-    /// As [`DeviceFile::ioctl`]: `T` is the command's structure, addresses in it valid.
-    pub(crate) unsafe fn call<T: IntoBytes + FromBytes + Immutable>(
-        &self,
-        operation: &'static str,
-        command: Command,
-        mut argument: T,
-    ) -> Result<T, NdlError> {
-        // SAFETY: passed on to the caller; the length is the structure's own.
-        unsafe { self.call_bytes(operation, command, argument.as_mut_bytes()) }?;
-        Ok(argument)
-    }
-
-    /// As [`call`](Self::call), for arguments with a tail.
-    ///
-    /// # Safety
-    /// As [`DeviceFile::ioctl`].
-    unsafe fn call_bytes(
-        &self,
-        operation: &'static str,
-        command: Command,
-        argument: &mut [u8],
-    ) -> Result<(), NdlError> {
-        // SAFETY: passed on to the caller.
-        unsafe { self.file.ioctl(command.word, argument) }.map_err(|errno| NdlError {
-            device: self.index,
-            operation,
-            errno,
-        })
-    }
-
-    pub(crate) fn map(&self, operation: &'static str, offset: u64, bytes: u64) -> Result<Mapping, NdlError> {
-        self.file.mmap(offset, bytes, true).map_err(|errno| NdlError { device: self.index, operation, errno })
-    }
-}
-
-impl std::fmt::Debug for OpenDevice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "neuron{}", self.index)
-    }
-}
+use crate::open::OpenDevice;
 
 /// What a device said of itself when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

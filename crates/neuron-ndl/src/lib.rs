@@ -21,6 +21,7 @@ pub mod backend;
 mod device;
 mod error;
 mod memory;
+mod open;
 pub mod software;
 
 pub use backend::{Backend, DeviceFile, Lane, Mapping};

@@ -8,8 +8,8 @@ use neuron_abi::cmd;
 use neuron_abi::memory::Category;
 
 use crate::backend::Mapping;
-use crate::device::OpenDevice;
 use crate::error::NdlError;
+use crate::open::OpenDevice;
 
 /// Bytes of a core's bounce buffer (`spec/ndl.md` 1.1).
 pub const COPY_BUFFER_BYTES: u64 = 2 << 20;

@@ -86,7 +86,11 @@ impl View<'_> {
     #[inline]
     fn piece(&self, access: Access, address: u64, len: u64, hint: &mut usize) -> Option<Piece<'_>> {
         if let Some(host) = self.bus.geometry.host_address(address) {
-            return self.table.lookup_near(host, len, hint).map(Piece::Memory);
+            let mapping = self.table.find(host, hint)?;
+            if access == Access::Write && !mapping.is_writable() {
+                return None;
+            }
+            return mapping.slice(host, len).map(Piece::Memory);
         }
         if let Some(slice) = self.bus.hbm.at_address(address, len) {
             return Some(Piece::Memory(slice));
@@ -382,6 +386,21 @@ mod tests {
         assert!(copy(&view, TAG | 0x10000, semaphores + 0x1400, 6).is_err(), "odd bytes");
         copy(&view, TAG | 0x10000, semaphores + 4 * 3, 4).unwrap();
         assert_eq!(bus.on_chip.at_window(0x270_000c).unwrap().read_word(), 5, "an event is a word");
+    }
+
+    #[test]
+    fn read_only_host_memory_can_be_read_but_not_written() {
+        use rustix::mm::{MapFlags, ProtFlags};
+        let (bus, _) = bus();
+        let file = crate::memory::sparse_file("read-only", 0x1000).unwrap();
+        let (prot, flags) = (ProtFlags::READ.bits() as i32, MapFlags::SHARED.bits() as i32);
+        let region = MmapRegion::build(Some(vm_memory::FileOffset::from_arc(file, 0)), 0x1000, prot, flags);
+        let mapping =
+            DmaMapping { address: 0x10000, len: 0x1000, region: Arc::new(region.unwrap()), offset: 0 };
+        bus.set_table(DmaTable::new([mapping]).unwrap());
+        let view = bus.view();
+        assert_eq!(copy(&view, TAG | 0x10000, 0, 64), Ok(()));
+        assert_eq!(copy(&view, 0, TAG | 0x10000, 64), Err(Unmapped { address: TAG | 0x10000 }));
     }
 
     #[test]

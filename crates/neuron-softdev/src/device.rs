@@ -1,148 +1,25 @@
-//! The device: configuration, and the doors through which its owner reaches it.
+//! The device: the doors through which its owner reaches it.
 //!
 //! Here an access is checked and sent to whom it concerns: configuration space, an engine's register, the
 //! firmware's page, an on-chip window, plain register memory, HBM. What each of them does is its module's.
 
-use std::io;
 use std::sync::{Arc, Mutex};
 
-use thiserror::Error;
-
 use crate::bus::Bus;
+use crate::config::{DeviceConfig, Execution};
 use crate::counters::Counters;
 use crate::dma_table::DmaTable;
 use crate::engine::{Direction, Engines, QueueError, QueueId, Shared};
-use crate::fault::{FaultPlan, Faults};
+use crate::error::{AccessError, DeviceError};
+use crate::fault::Faults;
 use crate::firmware::{Firmware, Machine};
-use crate::geometry::{Geometry, GeometryError, Product, REVISION_SILICON};
+use crate::geometry::Geometry;
 use crate::hbm::Bar4;
 use crate::pci::ConfigSpace;
 use crate::regs::RegisterFile;
+use crate::scheduler::Scheduler;
 use crate::sync::lock;
-use crate::worker::{Scheduler, Workers};
-
-/// Who executes descriptors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Execution {
-    /// The thread that writes a doorbell, before the write returns: deterministic.
-    Inline,
-    /// Worker threads, so that engines and their users overlap. A doorbell that announces only a little is
-    /// still executed by its writer, because handing it over would take longer.
-    Threaded {
-        /// Threads, at least one.
-        workers: usize,
-    },
-}
-
-/// What a device shall be. Start from [`DeviceConfig::new`] and change fields.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct DeviceConfig {
-    /// Product: PCI id and geometry.
-    pub product: Product,
-    /// PCI revision id: 1 for silicon (the default), 255 for the vendor driver's "qemu" mode. 240 is refused.
-    pub revision: u8,
-    /// Routing id as the misc RAM tells it. Drivers want it below 64 and distinct in a machine.
-    pub routing_id: u32,
-    /// Serial number.
-    pub serial: u64,
-    /// Who executes descriptors.
-    pub execution: Execution,
-    /// Faults in place from the start.
-    pub faults: FaultPlan,
-    /// Reads of the reset word that still show a reset under way, after it has been started.
-    pub reset_polls: u64,
-    /// Firmware API version: from 3 on a driver samples power.
-    pub firmware_api_version: u32,
-    /// Power use in 1/100 %, 0 to 10000.
-    pub power: u16,
-    /// Bytes of an HBM channel in qemu mode on V3 and later, a power of two; not looked at otherwise.
-    pub qemu_hbm_size: u64,
-}
-
-impl DeviceConfig {
-    /// The default device of a product: silicon, routing id 0, inline execution, no faults, resets done when
-    /// first looked at, firmware API 3, 4 GiB per HBM channel if it should become a qemu one.
-    #[must_use]
-    pub fn new(product: Product) -> Self {
-        Self {
-            product,
-            revision: REVISION_SILICON,
-            routing_id: 0,
-            serial: 0x5d00_0000_0000_0000 | u64::from(product.device_id()) << 32 | 1,
-            execution: Execution::Inline,
-            faults: FaultPlan::default(),
-            reset_polls: 0,
-            firmware_api_version: 3,
-            power: 0,
-            qemu_hbm_size: 4 << 30,
-        }
-    }
-}
-
-/// Why a device could not be made.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// No such geometry.
-    #[error(transparent)]
-    Geometry(#[from] GeometryError),
-    /// The host refused memory or address space.
-    #[error("no memory for the device: {0}")]
-    Memory(#[source] io::Error),
-    /// The host refused a thread.
-    #[error("no worker thread for the device: {0}")]
-    Thread(#[source] io::Error),
-    /// [`Execution::Threaded`] with no worker at all.
-    #[error("threaded execution needs at least one worker")]
-    NoWorkers,
-}
-
-/// Why a BAR access failed. Nothing was read or written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum AccessError {
-    /// Not a multiple of 4.
-    #[error("BAR{bar}+{offset:#x}: not 4-byte aligned")]
-    Misaligned {
-        /// BAR number.
-        bar: u8,
-        /// Offset asked for.
-        offset: u64,
-    },
-    /// Past the BAR's end.
-    #[error("BAR{bar}+{offset:#x}: past the end of the BAR ({size:#x} bytes)")]
-    OutOfRange {
-        /// BAR number.
-        bar: u8,
-        /// Offset asked for.
-        offset: u64,
-        /// Bytes of the BAR.
-        size: u64,
-    },
-    /// The function has no such BAR.
-    #[error("no BAR{bar}")]
-    NoSuchBar {
-        /// BAR number.
-        bar: u8,
-    },
-    /// Inside the BAR, but nothing is there: between two HBM channels, or across one's end.
-    #[error("BAR{bar}+{offset:#x}: no memory there")]
-    Gap {
-        /// BAR number.
-        bar: u8,
-        /// Offset asked for.
-        offset: u64,
-    },
-    /// A [`Fault::ReadError`](crate::Fault::ReadError) struck.
-    #[error("BAR{bar}+{offset:#x}: injected read error")]
-    Injected {
-        /// BAR number.
-        bar: u8,
-        /// Offset asked for.
-        offset: u64,
-    },
-}
+use crate::worker::Workers;
 
 /// A Neuron device: one PCI function. Shared by all threads that access it.
 ///

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use rustix::mm::ProtFlags;
 use thiserror::Error;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
@@ -20,10 +21,30 @@ pub struct DmaMapping {
     pub address: u64,
     /// Bytes.
     pub len: u64,
-    /// The mapping that holds the bytes.
+    /// The mapping that holds the bytes. If it is mapped for reading only, a device's write to it is an
+    /// address error.
     pub region: Arc<MmapRegion>,
     /// Offset of the first byte in `region`.
     pub offset: u64,
+}
+
+impl DmaMapping {
+    /// Whether the device may write here: the owner may have mapped the memory for reading only.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.region.prot() & ProtFlags::WRITE.bits() as i32 != 0
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.address).is_some_and(|within| within < self.len)
+    }
+
+    /// The memory at `address`, at most `len` bytes and never past the mapping's end.
+    #[inline]
+    pub(crate) fn slice(&self, address: u64, len: u64) -> Option<VolatileSlice<'_>> {
+        let within = address.checked_sub(self.address)?;
+        let len = len.min(self.len.checked_sub(within)?);
+        self.region.get_slice((self.offset + within) as usize, len as usize).ok()
+    }
 }
 
 /// Why a table was refused. Numbers are those of the mapping in question.
@@ -128,27 +149,18 @@ impl DmaTable {
     /// The memory at a host physical address (without tag), at most `len` bytes and never past its mapping.
     #[must_use]
     pub fn lookup(&self, address: u64, len: u64) -> Option<VolatileSlice<'_>> {
-        self.lookup_near(address, len, &mut 0)
+        self.find(address, &mut 0)?.slice(address, len)
     }
 
-    /// As [`lookup`](Self::lookup), trying the mapping number `hint` first and leaving the one found there.
+    /// The mapping that holds `address`, trying number `hint` first and leaving the one found there.
     #[inline]
-    pub(crate) fn lookup_near(&self, address: u64, len: u64, hint: &mut usize) -> Option<VolatileSlice<'_>> {
-        let holds = |mapping: &&DmaMapping| {
-            address.checked_sub(mapping.address).is_some_and(|within| within < mapping.len)
-        };
-        let mapping = match self.mappings.get(*hint).filter(holds) {
-            Some(mapping) => mapping,
-            None => {
-                let index =
-                    self.mappings.partition_point(|mapping| mapping.address <= address).checked_sub(1)?;
-                *hint = index;
-                self.mappings.get(index).filter(holds)?
-            }
-        };
-        let within = address - mapping.address;
-        let len = len.min(mapping.len - within);
-        mapping.region.get_slice((mapping.offset + within) as usize, len as usize).ok()
+    pub(crate) fn find(&self, address: u64, hint: &mut usize) -> Option<&DmaMapping> {
+        if let Some(mapping) = self.mappings.get(*hint).filter(|mapping| mapping.holds(address)) {
+            return Some(mapping);
+        }
+        let index = self.mappings.partition_point(|mapping| mapping.address <= address).checked_sub(1)?;
+        *hint = index;
+        self.mappings.get(index).filter(|mapping| mapping.holds(address))
     }
 }
 
@@ -190,9 +202,9 @@ mod tests {
             .unwrap();
         for start in [0, 1, 7, usize::MAX] {
             let mut hint = start;
-            assert!(table.lookup_near(0x8000, 1, &mut hint).is_some());
+            assert!(table.find(0x8000, &mut hint).is_some());
             assert_eq!(hint, 1);
-            assert!(table.lookup_near(0x10, 1, &mut hint).is_some());
+            assert!(table.find(0x10, &mut hint).is_some());
             assert_eq!(hint, 0);
         }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::device::DeviceConfig;
+use crate::config::DeviceConfig;
 use crate::engine::Engines;
 use crate::geometry::{Geometry, ResetScope};
 use crate::mailbox::{self, Served};

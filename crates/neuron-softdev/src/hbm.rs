@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
-use crate::device::AccessError;
+use crate::error::AccessError;
 use crate::geometry::{Geometry, HbmChannel};
 use crate::memory;
 

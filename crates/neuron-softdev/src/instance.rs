@@ -3,7 +3,7 @@
 //! From the public product pages (`spec/arch.md`, "Instance types"). What a device looks like is
 //! [`crate::geometry`]'s; this file only counts them.
 
-use crate::device::DeviceConfig;
+use crate::config::DeviceConfig;
 use crate::geometry::{Geometry, GeometryError, Product, REVISION_SILICON};
 
 /// One instance type.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FIRST, LAST, META, Machine, Queue, pattern};
-use neuron_softdev::{Device, Direction, INSTANCES, Instance, Product};
+use neuron_softdev::{Device, Direction, INSTANCES, Product};
 use vm_memory::Bytes;
 
 const M2S: Direction = Direction::M2s;
@@ -40,7 +40,7 @@ fn heads_and_tails_count_laps_and_the_doorbell_reads_zero() {
         queue.pair(4, machine.bus(data), machine.bus(data + 4));
         queue.kick();
         assert_eq!(machine.word(data + 4), n);
-        let expected = ((1 + n / 32) & 3) << 30 | n % 32;
+        let expected = (((1 + n / 32) & 3) << 30) | (n % 32);
         for direction in [M2S, S2M] {
             assert_eq!(queue.pointers(direction), (expected, expected));
             assert_eq!(queue.get(direction, 0x40), expected, "dcp");
@@ -340,7 +340,7 @@ fn every_queue_of_every_engine_copies() {
 }
 
 #[test]
-fn the_machines_of_the_catalogue_cost_little_until_used() {
+fn the_machines_of_the_catalogue_can_be_made_and_reach_all_their_memory() {
     for instance in INSTANCES {
         let devices: Vec<_> =
             (0..instance.devices).map(|id| Device::new(instance.device_config(id)).unwrap()).collect();
@@ -352,15 +352,4 @@ fn the_machines_of_the_catalogue_cost_little_until_used() {
             assert_eq!(end.read_obj::<u64>(0).unwrap(), id as u64);
         }
     }
-    // Sixteen devices of 96 GiB: what the kernel says is in memory, not what is addressable.
-    let instance = Instance::by_name("trn2.48xlarge").unwrap();
-    let resident = || {
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-    };
-    let before = resident();
-    let devices: Vec<_> = (0..16).map(|id| Device::new(instance.device_config(id)).unwrap()).collect();
-    let each = resident().saturating_sub(before) / 16;
-    assert!(each < 4 << 20, "{each} bytes a device");
-    assert_eq!(devices.len(), 16);
 }

@@ -227,7 +227,6 @@ fn a_device_can_be_dropped_at_work_and_idle() {
             queue.pair(0x1_0000, machine.bus(data), machine.bus(data + 0x1_0000));
         }
         queue.kick();
-        drop(queue);
         let Machine { device, host, .. } = machine;
         drop(device);
         assert_eq!(Arc::strong_count(&host), 1, "workers are gone, and the table with them");

@@ -200,7 +200,7 @@ impl QueuePair<'_> {
         rx_ring: &impl RingMemory,
         copy: &Copy,
     ) -> Result<(), UdmaError> {
-        if !self.tx.allocatable() || !self.rx.allocatable() {
+        if !self.tx.takes_descriptors() || !self.rx.takes_descriptors() {
             return Err(UdmaError::Invalid(Reason::NotAllocatable));
         }
         if self.tx.cursor.available()? < 1 || self.rx.cursor.available()? < 1 {
@@ -243,5 +243,52 @@ impl QueuePair<'_> {
     /// The RX queue.
     pub const fn rx(&self) -> &Queue {
         self.rx
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::{Barrier, Descriptor};
+    use crate::init::EngineParams;
+    use crate::mmio::MmioError;
+
+    /// Registers and a ring that take everything and remember nothing.
+    struct Sink;
+
+    impl Mmio for Sink {
+        fn read32(&self, _offset: u64) -> Result<u32, MmioError> {
+            Ok(0)
+        }
+
+        fn write32(&self, _offset: u64, _value: u32) -> Result<(), MmioError> {
+            Ok(())
+        }
+    }
+
+    impl RingMemory for Sink {
+        fn store(&self, _index: u32, _descriptor: Descriptor) -> bool {
+            true
+        }
+    }
+
+    const COPY: Copy =
+        Copy { source: 0, destination: 0, bytes: 64, barrier: Barrier::None, interrupt: false };
+
+    #[test]
+    fn a_queue_without_a_ring_keeps_its_flag_and_takes_no_descriptor() {
+        let mut udma = Udma::new();
+        udma.init(&Sink, &EngineParams::bare(0)).unwrap();
+        let (ring, none) = (RingBase::new(0x1000, 64), RingBase { base: None, size: 64 });
+        for (tx, rx, taken) in [
+            (ring, ring, Ok(())),
+            (none, ring, Err(UdmaError::Invalid(Reason::NotAllocatable))),
+            (ring, none, Err(UdmaError::Invalid(Reason::NotAllocatable))),
+        ] {
+            udma.init_queue(&Sink, 3, tx, rx, false, true).unwrap();
+            assert!(udma.queue(Direction::Tx, 3).unwrap().allocatable());
+            assert!(udma.queue(Direction::Rx, 3).unwrap().allocatable());
+            assert_eq!(udma.pair(3).unwrap().prepare(&Sink, &Sink, &COPY), taken);
+        }
     }
 }

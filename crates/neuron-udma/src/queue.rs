@@ -74,6 +74,8 @@ pub struct Queue {
     rlimit_mask: u32,
     status: QueueStatus,
     base: u64,
+    /// Whether there is ring memory behind `base`.
+    has_ring: bool,
     allocatable: bool,
     pub(crate) cursor: Cursor,
 }
@@ -87,6 +89,7 @@ impl Queue {
             rlimit_mask: 0,
             status: QueueStatus::Unused,
             base: 0,
+            has_ring: false,
             allocatable: false,
             cursor: Cursor::new(0),
         }
@@ -107,9 +110,15 @@ impl Queue {
         self.base
     }
 
-    /// Whether [`QueuePair::prepare`](crate::QueuePair::prepare) may put descriptors here.
+    /// Whether the queue was programmed as one that descriptors are prepared in; kept as
+    /// given, also for a queue without a ring.
     pub const fn allocatable(&self) -> bool {
         self.allocatable
+    }
+
+    /// Whether [`QueuePair::prepare`](crate::QueuePair::prepare) may put descriptors here.
+    pub(crate) const fn takes_descriptors(&self) -> bool {
+        self.allocatable && self.has_ring
     }
 
     /// Cursors.
@@ -164,7 +173,8 @@ impl Queue {
         mmio.write32(block + self.direction.comp_cfg(), 0)?;
         self.enable(mmio)?;
         self.base = base;
-        self.allocatable = allocatable && ring.base.is_some();
+        self.has_ring = ring.base.is_some();
+        self.allocatable = allocatable;
         self.cursor = Cursor::new(ring.size);
         Ok(())
     }

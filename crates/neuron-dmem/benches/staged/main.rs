@@ -94,7 +94,7 @@ impl Bench {
             }
             if cold {
                 // Far enough that caches and prefetchers know nothing of the next place.
-                offset = (offset + len.max(33 << 20)) % (POOL - len + 4096) & !4095;
+                offset = ((offset + len.max(33 << 20)) % (POOL - len + 4096)) & !4095;
             }
             round += 1;
         }

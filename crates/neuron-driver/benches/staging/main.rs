@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use neuron_driver::arch::Arch;
-use neuron_driver::dma::marker::Marker;
 use neuron_driver::dma::{BATCH_BYTES, BATCH_DESCRIPTORS, Transfer};
 use neuron_driver::hw::{DmaMemory, RingSlice};
+use neuron_driver::ring::marker::Marker;
 use neuron_driver::ring::{H2T_RING, H2T_RING_BYTES};
 use neuron_udma::{Mmio, MmioError, RingBase, Udma};
 use vm_memory::MmapRegion;

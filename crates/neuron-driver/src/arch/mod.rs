@@ -88,8 +88,8 @@ impl WaitPolicy {
         let data = if descriptors < 2 { 1 } else { descriptors - 1 } as u64;
         let estimate = self.per_descriptor * data;
         let first = if asynchronous { 1 } else { estimate - self.slack };
-        // The budget is taken from the synchronous form in both cases.
-        let following = (estimate * self.factor - (estimate - self.slack)) * 100;
+        // What the first wait took is off the budget, so the asynchronous form has more.
+        let following = (estimate * self.factor - first) * 100;
         (first, following)
     }
 }
@@ -217,6 +217,8 @@ mod tests {
         let v2 = &Arch::of(Generation::V2).wait;
         assert_eq!(v2.budget(2, false), (1, 39900));
         assert_eq!(v2.budget(4, false), (9, 119_100));
+        assert_eq!(v2.budget(2, true), (1, 39900));
+        assert_eq!(v2.budget(4, true), (1, 119_900));
         assert_eq!(v2.budget(2033, false), (8125, 80_467_500));
         let v3 = &Arch::of(Generation::V3).wait;
         assert_eq!(v3.budget(2, false), (1, 79900));

@@ -5,12 +5,12 @@ use neuron_abi::errno::Errno;
 
 use super::copy::ChunkCopy;
 use super::transfer::Transfer;
-use crate::device::Device;
+use crate::device::{Device, MEMSET_PATTERN_BYTES};
 use crate::pool::{ChunkRef, Lifespan, Request};
 use crate::user::UserMemory;
 
-/// Bytes of a bounce chunk, and of the memset pattern.
-pub const BOUNCE_BYTES: u64 = 65536;
+/// Bytes of a bounce chunk.
+const BOUNCE_BYTES: u64 = 65536;
 
 /// Which way a buffer copy goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Device {
             return Ok(());
         }
         let pattern = self.memset_pattern();
-        let first = bytes.min(BOUNCE_BYTES);
+        let first = bytes.min(MEMSET_PATTERN_BYTES);
         if let Some(memory) = pattern.host_memory().and_then(|memory| memory.part(0, first as usize)) {
             memory.fill(value as u8);
         }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 
-use super::context::{Contexts, Running, Which};
+use super::BATCH_BYTES;
 use super::transfer::{Batch, Transfer};
-use super::{BATCH_BYTES, marker};
 use crate::device::Device;
 use crate::error::{COPY_TIMEOUT, udma_errno};
 use crate::hw::{Bar0, RingSlice};
 use crate::pool::ChunkRef;
-use crate::ring::H2tRing;
+use crate::ring::context::{Contexts, Running, Which};
+use crate::ring::{H2tRing, marker};
 
 /// A copy between two chunks, already checked against their bounds.
 #[derive(Clone, Debug)]

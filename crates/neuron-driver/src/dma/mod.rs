@@ -3,8 +3,6 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`marker`] | the two words whose copy tells that a batch is done |
-//! | [`context`] | copies in progress on one ring |
 //! | [`transfer`] | what is copied, cut into pieces and batches; no ring, no device |
 //! | [`copy`] | staging, waiting, synchronous and asynchronous copies |
 //! | [`buffer`] | copies between user memory and a chunk, memset |
@@ -12,9 +10,7 @@
 //! Lock order: the memset lock, a ring's copy lock, then its engine's lock.
 
 pub mod buffer;
-pub mod context;
 pub mod copy;
-pub mod marker;
 pub mod transfer;
 
 pub use transfer::Transfer;

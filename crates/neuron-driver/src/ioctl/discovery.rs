@@ -63,12 +63,12 @@ impl Call<'_> {
     }
 
     pub(super) fn device_app_pid(&self) -> Result<(), Errno> {
-        self.reply(&self.device().processes().first())
+        self.reply(&self.device().slots().first())
     }
 
     pub(super) fn device_get_all_apps_info(&self) -> Result<(), Errno> {
         let header: arg::GetAppsInfo = self.read()?;
-        let mut processes = self.device().processes().all();
+        let mut processes = self.device().slots().all();
         processes.truncate(header.capacity as usize);
         self.reply(&arg::GetAppsInfo { size: processes.len() as u32, ..header })?;
         let wants_memory = header.apps_info_flags & WANTS_MEMORY != 0;

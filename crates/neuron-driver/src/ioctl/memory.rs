@@ -90,7 +90,7 @@ impl Call<'_> {
             category: wanted.category.unwrap_or(unknown as u32),
             lifespan: Lifespan::CurrentProcess,
             pid: self.file.pid(),
-            usage: self.device().processes().usage(self.file.pid()),
+            usage: self.device().slots().usage(self.file.pid()),
         })?;
         let told = pools.publish(&chunk).and_then(|handle| self.write(wanted.handle, &handle));
         if told.is_err() {

@@ -100,7 +100,7 @@ impl OpenFile {
         };
         if self.mode() == OpenMode::Full {
             let gated = GATED.contains(&command.nr()) || *command == cmd::DRIVER_INFO_SET;
-            if gated && self.device().processes().usage(self.pid()).is_none() {
+            if gated && self.device().slots().usage(self.pid()).is_none() {
                 return Err(Errno::EACCES);
             }
             if let Some(result) = call.full_lane(command) {

@@ -8,7 +8,6 @@ use vm_memory::VolatileSlice;
 
 use super::device::Placed;
 use super::host::HostBlock;
-use super::set::Core;
 use super::usage::{Account, ProcessUsage};
 
 /// Who a chunk lives for (`spec/mempool.md` 5).
@@ -78,7 +77,13 @@ pub struct Chunk {
     pub(super) source: Source,
     /// 0 until published.
     handle: AtomicU64,
-    core: Arc<Core>,
+    home: Arc<dyn Home>,
+}
+
+/// Who takes a chunk's memory back.
+pub(super) trait Home: std::fmt::Debug + Send + Sync {
+    /// Called once, by the last reference.
+    fn release(&self, chunk: &Chunk);
 }
 
 #[derive(Debug)]
@@ -94,9 +99,9 @@ impl Chunk {
         size: u64,
         request: Request,
         source: Source,
-        core: Arc<Core>,
+        home: Arc<dyn Home>,
     ) -> Self {
-        Self { id, pa, size, request, source, handle: AtomicU64::new(0), core }
+        Self { id, pa, size, request, source, handle: AtomicU64::new(0), home }
     }
 
     /// Physical address: device memory plain, host memory with the host tag.
@@ -173,7 +178,6 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        let core = Arc::clone(&self.core);
-        core.release(self);
+        self.home.release(self);
     }
 }

@@ -12,7 +12,7 @@ use neuron_abi::arch::{FIRMWARE_RESERVE, Geometry, PAGE_SIZE};
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::{Category, MemLocation};
 
-use super::chunk::{Chunk, ChunkRef, Lifespan, Request, Source};
+use super::chunk::{Chunk, ChunkRef, Home, Lifespan, Request, Source};
 use super::device::{Channel, Placement};
 use super::handle::HandleTable;
 use super::host::HostMemory;
@@ -73,9 +73,9 @@ pub struct HbmUse {
     pub small: (u64, u64),
 }
 
-/// What chunks need to give themselves back.
+/// What outlives the set while chunks do: their pools.
 #[derive(Debug)]
-pub(super) struct Core {
+struct Core {
     geometry: &'static Geometry,
     state: Mutex<State>,
 }
@@ -94,9 +94,10 @@ impl Core {
         // State is consistent between statements; a panic elsewhere does not change that.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Called by a chunk's last reference.
-    pub(super) fn release(&self, chunk: &Chunk) {
+impl Home for Core {
+    fn release(&self, chunk: &Chunk) {
         let mut state = self.state();
         state.tree.remove(&chunk.pa);
         state.usage.freed(chunk.account(), chunk.size);
@@ -224,7 +225,7 @@ impl Pools {
                 (block.memory.address() | self.core.geometry.host_base, Source::Host(block))
             }
         };
-        let chunk = Arc::new(Chunk::new(id, pa, size, request, source, Arc::clone(&self.core)));
+        let chunk = Arc::new(Chunk::new(id, pa, size, request, source, Arc::clone(&self.core) as _));
         state.tree.insert(pa, Arc::downgrade(&chunk));
         state.usage.allocated(chunk.account(), size);
         drop(state);

@@ -101,7 +101,7 @@ impl Engines {
         Ok(slot.engine.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn mark_used_for_h2t(&self, engine: u32) {
+    pub(crate) fn mark_used_for_h2t(&self, engine: u32) {
         if let Some(slot) = self.slots.get(engine as usize) {
             slot.used_for_h2t.store(true, Ordering::Release);
         }

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use neuron_abi::errno::Errno;
 use neuron_udma::RingBase;
 
+use super::context::Contexts;
+use super::marker::{self, Marker};
 use super::{H2T_RING, H2T_RING_BYTES};
-use crate::dma::context::Contexts;
-use crate::dma::marker::{self, Marker};
 use crate::hw::DmaMemory;
 use crate::pool::{ChunkRef, Lifespan, Pools, Request};
 

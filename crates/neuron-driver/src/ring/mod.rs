@@ -4,13 +4,16 @@
 //! |---|---|
 //! | [`engine`] | the 132 engine slots, one lock each, and the queues it guards |
 //! | [`h2t`] | the ring the driver copies with: its chunks, marker and contexts |
-//! | [`bringup`] | cores up and down: engines initialised, default rings made and freed |
+//! | [`marker`] | the two words whose copy tells that a batch is done |
+//! | [`context`] | copies in progress on one ring |
 //!
-//! Building descriptors and waiting for them is [`dma`](crate::dma)'s business.
+//! Building descriptors and waiting for them is [`dma`](crate::dma)'s business, bringing
+//! engines up [`bringup`](crate::bringup)'s.
 
-pub mod bringup;
+pub mod context;
 pub mod engine;
 pub mod h2t;
+pub mod marker;
 
 pub use engine::{Engine, Engines, Queue, Ring};
 pub use h2t::H2tRing;

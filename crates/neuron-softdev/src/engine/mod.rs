@@ -18,8 +18,8 @@ use crate::bus::Bus;
 use crate::counters::LiveCounters;
 use crate::fault::Faults;
 use crate::geometry::{QUEUES_PER_ENGINE, ResetScope};
+use crate::scheduler::Scheduler;
 use crate::sync::{lock, wait};
-use crate::worker::Scheduler;
 
 /// Up to so many TX descriptors, the writer of a doorbell executes them itself: handing half a megabyte to
 /// another thread costs more than copying it.
@@ -180,12 +180,12 @@ pub(crate) struct Engines {
     pub(crate) shared: Shared,
     engines: Box<[Engine]>,
     /// Where queues wait for workers; without it, who rings a doorbell executes.
-    pub(crate) scheduler: Option<Scheduler>,
+    pub(crate) scheduler: Option<Scheduler<QueueId>>,
     activity: Activity,
 }
 
 impl Engines {
-    pub(crate) fn new(count: u16, shared: Shared, scheduler: Option<Scheduler>) -> Self {
+    pub(crate) fn new(count: u16, shared: Shared, scheduler: Option<Scheduler<QueueId>>) -> Self {
         let engines = (0..count).map(|_| Engine::new()).collect();
         Self { shared, engines, scheduler, activity: Activity::default() }
     }

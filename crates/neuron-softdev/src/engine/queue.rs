@@ -103,7 +103,8 @@ pub(super) struct Ring {
     pub(super) base_low: u32,
     pub(super) base_high: u32,
     pub(super) length: u32,
-    /// First descriptor not retired.
+    /// First descriptor not retired. The head register shows it: without prefetch it is also the next to fetch,
+    /// and software that finds head and tail equal finds the queue idle.
     pub(super) head: Cursor,
     /// End of what doorbells announced.
     pub(super) tail: Cursor,

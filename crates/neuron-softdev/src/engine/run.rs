@@ -133,6 +133,8 @@ impl Runner<'_> {
             return Ok(false);
         };
 
+        // What went before becomes visible before what comes now, whichever barrier was asked for.
+        fence(Ordering::Release);
         let len = source.step(target);
         source.copy_to(target).map_err(unmapped(job, Direction::S2m))?;
         if self.shared.faults.flips_bit(self.id.engine, self.id.queue, len) {

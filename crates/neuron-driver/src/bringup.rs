@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 
-use super::{H2tRing, Ring};
 use crate::device::Device;
 use crate::error::udma_errno;
 use crate::hw::Bar0;
+use crate::ring::{H2tRing, Ring};
 
 impl Device {
     /// Brings up the cores of `map` that exist and are not up yet, lowest first.
@@ -92,5 +92,12 @@ impl Device {
         }
         drop(contexts);
         ring.discard(self.pools());
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.close_cores(u32::MAX);
+        self.pools().sweep_device();
     }
 }
