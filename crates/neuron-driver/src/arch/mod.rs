@@ -27,12 +27,6 @@ const NX_QUEUE: u32 = 14;
 pub struct Arch {
     /// Which one.
     pub generation: Generation,
-    /// TopSPs in use.
-    pub top_sps: u32,
-    /// Core-owned engines of the device: what the process-exit scan covers.
-    pub core_engines: u32,
-    /// H2T engines, in index order behind the core-owned ones.
-    pub h2t_engines: u32,
     /// BAR0 offset of the firmware's mailbox RAM.
     pub misc_ram: u64,
     /// ORed into the address of a device ring bound to AXI port 1.
@@ -115,9 +109,14 @@ impl Arch {
         self.generation.geometry()
     }
 
-    /// Engines that exist.
-    pub const fn engines(&self) -> u32 {
-        self.core_engines + self.h2t_engines
+    /// Engines that exist: the cores' first, then the H2T ones.
+    pub fn engines(&self) -> u32 {
+        self.geometry().engines()
+    }
+
+    /// Core-owned engines: what the process-exit scan covers first.
+    pub fn core_engines(&self) -> u32 {
+        self.geometry().cores * ENGINES_PER_CORE
     }
 
     /// BAR0 offset of an engine's registers; `None` for slots without hardware.

@@ -10,9 +10,6 @@ const H2D: u32 = 33;
 
 pub(super) static ARCH: Arch = Arch {
     generation: Generation::V2,
-    top_sps: 6,
-    core_engines: 32,
-    h2t_engines: 2,
     misc_ram: 0x30fa_0000,
     port_1_base: 0,
     wait: WaitPolicy { per_descriptor: 4, slack: 3, factor: 100 },

@@ -6,9 +6,6 @@ use super::{Arch, EngineBlocks, WaitPolicy};
 
 pub(super) static V3: Arch = Arch {
     generation: Generation::V3,
-    top_sps: 16,
-    core_engines: 128,
-    h2t_engines: 4,
     misc_ram: 0x06c8_4000,
     port_1_base: 0,
     wait: WaitPolicy { per_descriptor: 2, slack: 1, factor: 400 },

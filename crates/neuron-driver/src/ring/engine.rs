@@ -135,6 +135,6 @@ impl Engines {
             };
             rings
         };
-        (self.arch.core_engines..self.arch.engines()).flat_map(of_engine).collect()
+        (self.arch.core_engines()..self.arch.engines()).flat_map(of_engine).collect()
     }
 }

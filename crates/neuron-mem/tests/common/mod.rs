@@ -112,7 +112,8 @@ pub(crate) fn model_bytes(header: &str, data: &[u8]) -> Vec<u8> {
 
 /// One tensor's entry in a header.
 pub(crate) fn entry(name: &str, dtype: &str, shape: &str, begin: u64, end: u64) -> String {
-    format!(r#"{name:?}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}"#)
+    let name = serde_json::Value::from(name);
+    format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}"#)
 }
 
 /// The header of U8 tensors one after the other, and how many bytes they have.

@@ -1,0 +1,366 @@
+//! The driver through its ioctls, on a software device: what the recorded cases do not
+//! show.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use neuron_abi::arch::Generation;
+use neuron_abi::arg;
+use neuron_abi::cmd;
+use neuron_abi::errno::Errno;
+use neuron_abi::memory::Category;
+use neuron_driver::hw::{DmaMemory, Hardware, Identity, VirtualClock};
+use neuron_driver::{Device, OpenFile, OpenMode, Params, ProbeError};
+use neuron_ndl::software::{HostMemory, SoftHardware};
+use neuron_softdev::{DeviceConfig, Product};
+use neuron_tests::client::{Chunk, Client};
+use neuron_tests::machine::Board;
+use neuron_udma::MmioError;
+
+const EINVAL: i64 = -22;
+const NONE: u32 = u32::MAX;
+/// User address of buffers in these tests.
+const BUFFER: u64 = 0x10_0000;
+
+fn board(generation: Generation) -> Board {
+    Board::running(generation, &Arc::new(HostMemory::new().unwrap())).unwrap()
+}
+
+fn async_copy(client: &Client, source: Chunk, destination: Chunk, size: u64, previous: u32) -> (i64, u32) {
+    let mut argument = arg::MemCopyAsync64 {
+        src_mem_handle: source.handle,
+        dst_mem_handle: destination.handle,
+        size,
+        pwait_handle: previous,
+        ..Default::default()
+    };
+    (client.call(&cmd::MEM_COPY_ASYNC64, &mut argument), argument.wait_handle)
+}
+
+fn wait(client: &Client, memory: Chunk, handle: u32) -> i64 {
+    let mut argument = arg::MemCopyAsyncWait {
+        src_mem_handle: memory.handle,
+        dst_mem_handle: memory.handle,
+        pwait_handle: handle,
+        ..Default::default()
+    };
+    client.call(&cmd::MEM_COPY_ASYNC_WAIT, &mut argument)
+}
+
+fn free(client: &Client, chunk: Chunk) -> i64 {
+    client.call(&cmd::MEM_FREE, &mut arg::MemFree { mem_handle: chunk.handle })
+}
+
+fn device_bytes(device: &Device) -> u64 {
+    (0..device.geometry().hbm.len() as u32).map(|hbm| device.pools().hbm(hbm).unwrap().allocated).sum()
+}
+
+#[test]
+fn a_copy_belongs_to_the_process_that_started_it() {
+    let board = board(Generation::V2);
+    let (mine, theirs) =
+        (Client::open(board.device()).unwrap(), Client::open_as(board.device(), 77).unwrap());
+    let (host, device) =
+        (mine.allocate(None, 1 << 20, 0).unwrap(), mine.allocate(Some(0), 1 << 20, 0).unwrap());
+    assert_eq!(async_copy(&mine, host, device, 1 << 20, NONE), (0, 1));
+    assert_eq!(wait(&theirs, device, 1), EINVAL);
+    assert_eq!(async_copy(&theirs, host, device, 64, 1), (EINVAL, 0));
+    assert_eq!(wait(&mine, device, 1), 0);
+    assert_eq!(wait(&mine, device, 1), EINVAL);
+}
+
+#[test]
+fn an_exiting_process_ends_its_copies_and_frees_only_its_own_memory() {
+    let board = board(Generation::V3);
+    let start = device_bytes(board.device());
+    let stays = Client::open(board.device()).unwrap();
+    let kept = stays.allocate(Some(1), 8 << 20, 2).unwrap();
+    let leaves = Client::open_as(board.device(), 77).unwrap();
+    let (host, device) =
+        (leaves.allocate(None, 1 << 20, 2).unwrap(), leaves.allocate(Some(1), 1 << 20, 2).unwrap());
+    assert_eq!(async_copy(&leaves, host, device, 1 << 20, NONE), (0, 1));
+    drop(leaves);
+    assert_eq!(device_bytes(board.device()), start + (8 << 20));
+    // The context it left is free again.
+    let host = stays.allocate(None, 4096, 2).unwrap();
+    assert_eq!(async_copy(&stays, host, kept, 4096, NONE), (0, 1));
+    assert_eq!(wait(&stays, kept, 1), 0);
+    drop(stays);
+    assert_eq!(device_bytes(board.device()), start);
+}
+
+#[test]
+fn a_file_opened_twice_frees_the_memory_with_its_last_close() {
+    let board = board(Generation::V2);
+    let start = device_bytes(board.device());
+    let (first, second) = (Client::open(board.device()).unwrap(), Client::open(board.device()).unwrap());
+    first.allocate(Some(0), 1 << 20, 0).unwrap();
+    drop(first);
+    assert_eq!(device_bytes(board.device()), start + (1 << 20));
+    drop(second);
+    assert_eq!(device_bytes(board.device()), start);
+}
+
+#[test]
+fn sixteen_processes_fit_and_the_seventeenth_is_told() {
+    let board = board(Generation::V2);
+    let open = |pid| OpenFile::open(board.device(), pid, OpenMode::Full);
+    let files: Vec<_> = (1..=16).map(|pid| open(pid).unwrap()).collect();
+    assert_eq!(open(17).err(), Some(Errno::EBUSY));
+    assert!(OpenFile::open(board.device(), 17, OpenMode::Misc).is_ok());
+    assert!(open(3).is_ok());
+    drop(files);
+    assert!(open(17).is_ok());
+}
+
+#[test]
+fn copies_of_nothing_succeed_and_touch_no_engine() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    let (host, device) =
+        (client.allocate(None, 4096, 0).unwrap(), client.allocate(Some(0), 4096, 0).unwrap());
+    board.take();
+    let mut copy =
+        arg::MemCopy64 { src_mem_handle: host.handle, dst_mem_handle: device.handle, ..Default::default() };
+    assert_eq!(client.call(&cmd::MEM_COPY64, &mut copy), 0);
+    let mut memset = arg::Memset64 { mem_handle: device.handle, ..Default::default() };
+    assert_eq!(client.call(&cmd::MEMSET64, &mut memset), 0);
+    let mut buffer = arg::MemBufCopy64 { mem_handle: device.handle, buffer: BUFFER, ..Default::default() };
+    assert_eq!(client.call(&cmd::MEM_BUF_COPY64, &mut buffer), 0);
+    assert_eq!(async_copy(&client, host, device, 0, NONE), (0, 1));
+    assert_eq!(wait(&client, device, 1), 0);
+    assert!(board.take().accesses.is_empty());
+}
+
+#[test]
+fn a_range_whose_end_wraps_is_refused_and_nothing_moves() {
+    let board = board(Generation::V3);
+    let client = Client::open(board.device()).unwrap();
+    let (host, device) =
+        (client.allocate(None, 4096, 0).unwrap(), client.allocate(Some(0), 4096, 0).unwrap());
+    board.take();
+    for (size, src_offset, dst_offset) in
+        [(4096, 1, 0), (4096, 0, 1), (2, u64::MAX, 0), (u64::MAX, 1, 0), (1, 0, 4096), (u64::MAX, 0, 0)]
+    {
+        let mut copy = arg::MemCopy64 {
+            src_mem_handle: host.handle,
+            dst_mem_handle: device.handle,
+            size,
+            src_offset,
+            dst_offset,
+        };
+        assert_eq!(client.call(&cmd::MEM_COPY64, &mut copy), EINVAL, "{size} {src_offset} {dst_offset}");
+    }
+    assert!(board.take().accesses.is_empty());
+}
+
+#[test]
+fn buffers_pass_through_64_kib_pieces_and_come_back() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    let bytes: Vec<u8> = (0..200_001u32).map(|index| (index % 251) as u8).collect();
+    for hbm in [Some(1), None] {
+        let chunk = client.allocate(hbm, 300_000, 1).unwrap();
+        let call = |to: u32| {
+            let mut argument = arg::MemBufCopy64 {
+                mem_handle: chunk.handle,
+                buffer: BUFFER,
+                size: 200_001,
+                offset: 777,
+                copy_to_mem_handle: to,
+                ..Default::default()
+            };
+            client.call(&cmd::MEM_BUF_COPY64, &mut argument)
+        };
+        client.space().map(BUFFER, bytes.clone());
+        assert_eq!(call(1), 0);
+        client.space().map(BUFFER, vec![0; 200_001]);
+        assert_eq!(call(0), 0);
+        assert!(client.space().bytes(BUFFER, 200_001).unwrap() == bytes);
+        // A buffer that ends too early faults, and the bounce chunk is given back.
+        client.space().map(BUFFER, vec![0; 100_000]);
+        assert_eq!(call(1), -14);
+        assert_eq!(free(&client, chunk), 0);
+    }
+}
+
+#[test]
+fn handles_are_used_again_last_in_first_out_and_stale_ones_are_refused() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    let [a, b, c] = [0; 3].map(|_| client.allocate(Some(0), 4096, 0).unwrap());
+    assert_eq!([a.handle, b.handle, c.handle], [1, 2, 3]);
+    assert_eq!((free(&client, a), free(&client, c), free(&client, c)), (0, 0, EINVAL));
+    let again = [0; 3].map(|_| client.allocate(Some(0), 4096, 0).unwrap().handle);
+    assert_eq!(again, [3, 1, 4]);
+    for handle in [0, 5, u64::MAX] {
+        assert_eq!(free(&client, Chunk { handle, pa: 0 }), EINVAL);
+    }
+}
+
+#[test]
+fn mapped_memory_is_not_used_again_until_it_is_unmapped() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    let chunk = client.allocate(Some(0), 1 << 20, 0).unwrap();
+    let mapped = client.file().mmap(chunk.pa, 1 << 20).unwrap();
+    assert_eq!(client.file().mmap(chunk.pa, 4096).err(), Some(Errno::EPERM));
+    assert_eq!(free(&client, chunk), 0);
+    assert_eq!(free(&client, chunk), EINVAL);
+    assert_ne!(client.allocate(Some(0), 1 << 20, 0).unwrap().pa, chunk.pa);
+    drop(mapped);
+    assert_eq!(client.allocate(Some(0), 1 << 20, 0).unwrap().pa, chunk.pa);
+}
+
+#[test]
+fn another_process_maps_read_only() {
+    let board = board(Generation::V2);
+    let (mine, theirs) =
+        (Client::open(board.device()).unwrap(), Client::open_as(board.device(), 77).unwrap());
+    let chunk = mine.allocate(None, 8192, 0).unwrap();
+    assert!(mine.file().mmap(chunk.pa, 8192).unwrap().writable);
+    assert!(!theirs.file().mmap(chunk.pa, 8192).unwrap().writable);
+}
+
+#[test]
+fn a_chunk_dump_needs_room_for_all_and_tells_how_much() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    client.allocate(Some(1), 1 << 20, 1).unwrap();
+    let dump = |entries: u32| {
+        client.space().map(BUFFER, vec![0; 24 * entries as usize]);
+        let mut argument =
+            arg::DumpMemChunks { hbm_index: 1, num_entries_in: entries, data: BUFFER, ..Default::default() };
+        (client.call(&cmd::DUMP_MEM_CHUNKS, &mut argument), argument.num_entries_out)
+    };
+    assert_eq!(dump(1), (-11, 2));
+    assert_eq!(dump(2), (0, 2));
+    let words = client.space().bytes(BUFFER, 48).unwrap();
+    let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().unwrap());
+    assert_eq!((word(0), word(8), word(16)), (0x10_0000_0000, 16 << 20, Category::NcdevDevice as u64));
+    assert_eq!((word(24), word(32), word(40)), (0x10_0100_0000, 1 << 20, Category::TensorsDevice as u64));
+}
+
+#[test]
+fn unknown_words_and_unreadable_arguments_answer_an_errno() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    for word in [0, u32::MAX, 0x0000_4eff, cmd::MEM_FREE.word ^ 1 << 30] {
+        assert_eq!(client.ioctl(word, 0), EINVAL, "{word:#x}");
+    }
+    assert_eq!(client.ioctl(cmd::MEM_FREE.word, 8), -14);
+    // The oldest allocation answers EACCES for an argument it cannot read.
+    assert_eq!(client.ioctl(cmd::MEM_ALLOC.word, 8), -13);
+    // A handle that cannot be told is taken back.
+    let start = device_bytes(board.device());
+    let mut wanted = arg::MemAlloc { size: 4096, mem_handle: 8, ..Default::default() };
+    assert_eq!(client.call(&cmd::MEM_ALLOC, &mut wanted), -14);
+    assert_eq!(device_bytes(board.device()), start);
+}
+
+/// A machine whose n-th request for memory, or n-th register access, fails.
+struct Failing {
+    inner: SoftHardware,
+    allocations: AtomicI64,
+    accesses: AtomicI64,
+}
+
+impl Failing {
+    fn strikes(counter: &AtomicI64) -> bool {
+        counter.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+}
+
+impl Hardware for Failing {
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn read(&self, offset: u64) -> Result<u32, MmioError> {
+        if Self::strikes(&self.accesses) { Err(MmioError { offset }) } else { self.inner.read(offset) }
+    }
+
+    fn write(&self, offset: u64, value: u32) -> Result<(), MmioError> {
+        if Self::strikes(&self.accesses) {
+            Err(MmioError { offset })
+        } else {
+            self.inner.write(offset, value)
+        }
+    }
+
+    fn bar_size(&self, bar: u8) -> u64 {
+        self.inner.bar_size(bar)
+    }
+
+    fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {
+        if Self::strikes(&self.allocations) { None } else { self.inner.dma_alloc(bytes) }
+    }
+
+    fn dma_free(&self, memory: &DmaMemory) {
+        self.inner.dma_free(memory);
+    }
+}
+
+fn probe(
+    host: &Arc<HostMemory>,
+    config: DeviceConfig,
+    allocations: i64,
+    accesses: i64,
+) -> Result<Arc<Device>, ProbeError> {
+    let inner = SoftHardware::new(neuron_softdev::Device::new(config).unwrap(), Arc::clone(host));
+    let (allocations, accesses) = (AtomicI64::new(allocations), AtomicI64::new(accesses));
+    let hardware = Arc::new(Failing { inner, allocations, accesses });
+    Device::probe(hardware, Arc::new(VirtualClock::default()), Params::default())
+}
+
+/// Every register access of a bring-up in turn, in steps that hit each stage.
+#[test]
+fn a_bring_up_that_fails_anywhere_gives_everything_back() {
+    let host = Arc::new(HostMemory::new().unwrap());
+    for access in (1..40).chain((40..12_900).step_by(211)) {
+        let failed = probe(&host, DeviceConfig::new(Product::Trn1), 0, access);
+        assert!(matches!(failed, Err(ProbeError::Step { errno: Errno::EIO, .. })), "access {access}");
+        assert_eq!(host.in_use(), 0, "access {access}");
+    }
+    drop(probe(&host, DeviceConfig::new(Product::Trn1), 0, 0).unwrap());
+    assert_eq!(host.in_use(), 0);
+}
+
+/// The reserve pools take less than they want and serve what the system refuses, so a
+/// single failing allocation is survived: by the reserve, or by a smaller reserve.
+#[test]
+fn a_single_refused_allocation_is_served_from_the_reserve() {
+    let host = Arc::new(HostMemory::new().unwrap());
+    for allocation in 1..=270 {
+        drop(probe(&host, DeviceConfig::new(Product::Trn1), allocation, 0).unwrap());
+        assert_eq!(host.in_use(), 0, "allocation {allocation}");
+    }
+}
+
+#[test]
+fn a_late_routing_id_is_waited_for_and_a_bad_one_refused() {
+    let host = Arc::new(HostMemory::new().unwrap());
+    let config = |fault: &str, routing_id| DeviceConfig {
+        faults: fault.parse().unwrap(),
+        routing_id,
+        ..DeviceConfig::new(Product::Trn2)
+    };
+    assert_eq!(probe(&host, config("late-id:reads=4000", 3), 0, 0).unwrap().index(), 7);
+    assert_eq!(probe(&host, config("", 64), 0, 0).err(), Some(ProbeError::RoutingId(64)));
+    let never = probe(&host, config("late-id:reads=400000", 3), 0, 0).err();
+    assert_eq!(never, Some(ProbeError::RoutingId(0xdead_beef)));
+}
+
+#[test]
+fn a_reset_that_hangs_or_stays_busy_fails_the_probe_in_time() {
+    let host = Arc::new(HostMemory::new().unwrap());
+    let probe = |fault: &str| {
+        let config = DeviceConfig { faults: fault.parse().unwrap(), ..DeviceConfig::new(Product::Trn1) };
+        probe(&host, config, 0, 0)
+    };
+    let failed = Some(ProbeError::Step { step: "resetting the device", errno: Errno::ETIMEDOUT });
+    assert_eq!(probe("stuck-reset").err(), failed);
+    assert_eq!(probe("busy-reset:reads=100").err(), failed);
+    assert!(probe("busy-reset:reads=4").is_ok());
+}

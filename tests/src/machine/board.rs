@@ -1,0 +1,124 @@
+//! A driver on a recorded machine, and the bytes at any bus address.
+
+use std::sync::Arc;
+
+use neuron_abi::arch::Generation;
+use neuron_driver::hw::{Hardware, VirtualClock};
+use neuron_driver::{Device, Params};
+use neuron_ndl::software::{HostMemory, SoftHardware};
+use neuron_softdev::DeviceConfig;
+use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
+
+use super::recorder::Recording;
+use super::registers::product;
+use super::{Recorder, Registers};
+use crate::vectors::Mismatch;
+
+/// One device with the driver on it, all cores up, nothing recorded yet.
+///
+/// Time is virtual: it passes only when the driver waits.
+pub struct Board {
+    device: Arc<Device>,
+    recorder: Arc<Recorder>,
+    /// What is behind the registers, if anything is.
+    engines: Option<Arc<neuron_softdev::Device>>,
+}
+
+/// Memory at a bus address.
+pub struct Window {
+    region: Arc<MmapRegion>,
+    offset: usize,
+    len: usize,
+}
+
+impl Window {
+    /// The bytes.
+    ///
+    /// # Errors
+    /// If the mapping is shorter than its owner said.
+    pub fn slice(&self) -> Result<VolatileSlice<'_>, Mismatch> {
+        self.region.get_slice(self.offset, self.len).map_err(|error| Mismatch::new(error.to_string()))
+    }
+}
+
+impl Board {
+    /// A device whose engines move bytes, each before the doorbell's write returns. Its
+    /// DMA reaches all of `host`.
+    ///
+    /// # Errors
+    /// If the device cannot be made or the driver does not come up.
+    pub fn running(generation: Generation, host: &Arc<HostMemory>) -> Result<Self, Mismatch> {
+        let engines = neuron_softdev::Device::new(DeviceConfig::new(product(generation)))
+            .map_err(|error| Mismatch::new(format!("software device: {error}")))?;
+        let hardware = Arc::new(SoftHardware::new(Arc::clone(&engines), Arc::clone(host)));
+        Self::on(generation, hardware, Some(engines))
+    }
+
+    /// Registers with nothing behind them: queues never run.
+    ///
+    /// # Errors
+    /// If the driver does not come up.
+    pub fn still(generation: Generation, host: &Arc<HostMemory>) -> Result<Self, Mismatch> {
+        Self::on(generation, Arc::new(Registers::new(generation, Some(Arc::clone(host)))), None)
+    }
+
+    fn on(
+        generation: Generation,
+        hardware: Arc<dyn Hardware>,
+        engines: Option<Arc<neuron_softdev::Device>>,
+    ) -> Result<Self, Mismatch> {
+        let recorder = Arc::new(Recorder::new(generation, hardware));
+        // Plain registers never end a reset.
+        let params = Params { no_reset: engines.is_none(), ..Params::default() };
+        let shared: Arc<dyn Hardware> = Arc::clone(&recorder) as _;
+        let device = Device::probe(shared, Arc::new(VirtualClock::default()), params)
+            .map_err(|error| Mismatch::new(format!("probe: {error}")))?;
+        recorder.take();
+        Ok(Self { device, recorder, engines })
+    }
+
+    /// The driver.
+    pub const fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The registers, to make them fail.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Takes what was recorded since the last call, or since the device came up.
+    pub fn take(&self) -> Recording {
+        self.recorder.take()
+    }
+
+    /// The `len` bytes at a bus address: allocated host memory, or HBM.
+    ///
+    /// # Errors
+    /// If there is no such memory.
+    pub fn memory(&self, bus: u64, len: u64) -> Result<Window, Mismatch> {
+        let none = || Mismatch::new(format!("no memory of {len} bytes at {bus:#x}"));
+        if let Some(memory) = self.recorder.host_memory(bus, len) {
+            let (region, offset) = memory.region();
+            return Ok(Window { region: Arc::clone(region), offset, len: memory.len() });
+        }
+        let offset = self.device.geometry().bar4_offset(bus, len).ok_or_else(none)?;
+        let bar4 = self.engines.as_ref().ok_or_else(none)?.bar4();
+        let (region, offset) = bar4.region(offset, len).map_err(|error| Mismatch::new(error.to_string()))?;
+        let (offset, len) = (usize::try_from(offset), usize::try_from(len));
+        offset.ok().zip(len.ok()).map(|(offset, len)| Window { region, offset, len }).ok_or_else(none)
+    }
+
+    /// Whether every engine found only descriptors of the right phase and memory at every
+    /// address. True without engines.
+    pub fn engines_found_no_error(&self) -> bool {
+        self.engines.as_ref().is_none_or(|engines| {
+            let counters = engines.counters();
+            counters.phase_errors
+                + counters.masked_phase_errors
+                + counters.axi_errors
+                + counters.doorbell_errors
+                == 0
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! A machine that writes down what the driver does to it.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`access`] | one register access, and how lists of them differ |
+//! | [`registers`] | registers with nothing behind them: they keep what is written |
+//! | [`recorder`] | hardware in front of other hardware, which records and disturbs |
+//! | [`queues`] | what the engines' side sees of queues: rings, tails, batches |
+//! | [`board`] | a driver on a recorded machine, and the bytes at any bus address |
+//! | [`pattern`] | bytes that tell where they came from |
+
+pub mod access;
+pub mod board;
+pub mod pattern;
+pub mod queues;
+pub mod recorder;
+pub mod registers;
+
+pub use access::{Access, Op, equal_accesses};
+pub use board::{Board, Window};
+pub use pattern::Pattern;
+pub use queues::{Batch, Pair};
+pub use recorder::Recorder;
+pub use registers::Registers;
