@@ -105,11 +105,16 @@ impl Bench {
     }
 }
 
-fn main() {
+/// The least that staging must gain over serial staging, cold, from [`FLOOR_FROM`] up.
+const FLOOR: f64 = 1.3;
+const FLOOR_FROM: usize = 64 << 20;
+
+fn main() -> std::process::ExitCode {
     // `cargo test --benches` only wants to know that it runs.
     if std::env::args().any(|argument| argument == "--test") {
-        return;
+        return std::process::ExitCode::SUCCESS;
     }
+    let mut missed = false;
     let mut bench = Bench::new();
     println!("backend software, threaded, trn1.2xlarge; GB/s, medians of interleaved rounds");
     println!("| state |      size | memcpy | serial | staged | staged/memcpy | staged/serial |");
@@ -117,6 +122,7 @@ fn main() {
     for cold in [false, true] {
         for len in SIZES {
             let [memcpy, serial, staged] = bench.measure(len, cold).map(|time| time.as_secs_f64());
+            missed |= cold && len >= FLOOR_FROM && serial / staged < FLOOR;
             let rate = |seconds: f64| len as f64 / seconds / 1e9;
             println!(
                 "| {} | {:>6} KiB | {:>6.2} | {:>6.2} | {:>6.2} | {:>13.2} | {:>13.2} |",
@@ -130,4 +136,9 @@ fn main() {
             );
         }
     }
+    match missed {
+        true => println!("limit missed: staged, cold, from 64 MiB up, is below {FLOOR} times serial"),
+        false => println!("limit held: staged, cold, from 64 MiB up, is at least {FLOOR} times serial"),
+    }
+    std::process::ExitCode::from(u8::from(missed))
 }
