@@ -6,7 +6,7 @@
 mod common;
 
 use std::cell::Cell;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -75,15 +75,15 @@ fn a_load_stops_at_any_step_and_frees_what_it_has_taken() {
     let folder = Folder::new();
     let path = folder.tensors("m.safetensors", &[("large", 20 << 20), ("small", 4096), ("empty", 0)]);
     let args = load_args(&path, "--execution inline");
-    // The steps of one load, stopped at step `last`.
+    // The steps of one load, stopped at step `last`, and what had been shown by then.
     let run = |last: u32| {
-        let (steps, mut out) = (Cell::new(0), Vec::new());
+        let (steps, mut out) = (Cell::new(0), BufWriter::new(Vec::new()));
         let stop = || {
             steps.set(steps.get() + 1);
             steps.get() >= last
         };
         let result = load::run(&args, &stop, &mut out);
-        (result, steps.get(), String::from_utf8(out).unwrap())
+        (result, steps.get(), String::from_utf8(out.get_ref().clone()).unwrap())
     };
     let (result, steps, _) = run(u32::MAX);
     result.unwrap();

@@ -2,7 +2,7 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`session`] | the device work: allocate, copy, read back, free |
+//! | `session` | the device work: allocate, copy, read back, free |
 //!
 //! Here: arguments in, report out.
 
