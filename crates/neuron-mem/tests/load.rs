@@ -210,7 +210,7 @@ fn any_cores() -> impl Strategy<Value = (&'static str, Vec<u32>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn any_model_on_any_cores_comes_back_equal_and_leaves_nothing(

@@ -1,5 +1,6 @@
 //! `load` on a device that fails: the exit code, what the message names, and that nothing stays allocated.
-//! Each transfer that never completes waits out the driver's real poll budget.
+//! Each transfer that never completes waits out the driver's real poll budget, longer on a busy machine, so
+//! there are few of them and they are small.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should stop")]
 
@@ -44,9 +45,6 @@ fn a_hung_engine_times_out() {
     let path = folder.tensors("m.safetensors", &[("a", 8), ("b", 8), ("c", 8)]);
     let words = ["tensor `b` cannot be copied\n", "copy to the device failed", "ETIMEDOUT (110)", FREED];
     load(&path, "--cores 0 --fault hang:nth=2").failed(Exit::Device, &words);
-    // Tensor `b` is on the other core, whose engine is well.
-    let words = ["tensor `c` cannot be copied\n", "ETIMEDOUT (110)", FREED];
-    load(&path, "--fault hang:nth=2,engine=32").failed(Exit::Device, &words);
 }
 
 #[test]

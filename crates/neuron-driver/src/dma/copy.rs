@@ -228,7 +228,8 @@ impl Device {
     ) -> Result<(), Errno> {
         let marker = ring.marker(which as usize)?;
         let (first, budget) = self.wait_policy().budget(descriptors, asynchronous);
-        for look in 0..=budget / POLL_INTERVAL + 2 {
+        let end = self.clock().now() + first + budget;
+        for look in 0_u64.. {
             if marker.landed() {
                 marker.arm();
                 let engine = self.engines().lock(ring.engine())?;
@@ -238,6 +239,8 @@ impl Device {
                 // The look before the first wait is ours: an engine that is done costs none.
                 0 => self.clock().delay(first),
                 1..PATIENT_LOOKS => self.clock().delay(POLL_INTERVAL),
+                // A machine so busy that the budget passes between two looks gets more of them.
+                LEAST_LOOKS.. if self.clock().now() > end => break,
                 _ => self.clock().relax(POLL_INTERVAL),
             }
         }
@@ -274,3 +277,6 @@ impl Device {
 const POLL_INTERVAL: u64 = 1;
 /// Looks after which a wait lets others run: the time of a few hundred KiB.
 const PATIENT_LOOKS: u64 = 100;
+/// Looks before a wait gives up, whatever the clock says: each offers the processor to an
+/// engine that may not have had it yet.
+const LEAST_LOOKS: u64 = 1000;

@@ -22,7 +22,7 @@ pub enum MachineError {
     #[error("unknown instance type {0:?}; known: {known}", known = instance_names())]
     UnknownInstance(String),
     /// The machine's memory could not be had.
-    #[error("host memory of the software machine: {0}")]
+    #[error("host memory of the software machine cannot be had")]
     HostMemory(#[source] std::io::Error),
     /// The instance has fewer devices.
     #[error("{instance} has {count} device(s), so there is no device {index}")]
@@ -35,10 +35,10 @@ pub enum MachineError {
         index: u8,
     },
     /// The software device refused its configuration.
-    #[error("software device: {0}")]
+    #[error(transparent)]
     Device(#[from] DeviceError),
     /// The driver could not bring the device up.
-    #[error("driver: {0}")]
+    #[error(transparent)]
     Probe(#[from] ProbeError),
 }
 
