@@ -1,5 +1,5 @@
 //! One device: what it is made of, and who may reach which part. Bringing it up is
-//! [`probe`](crate::probe)'s business, its cores [`bringup`](crate::bringup)'s.
+//! `probe`'s business, its cores `bringup`'s.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -19,7 +19,7 @@ pub enum DeviceError {
     /// The host refused a thread.
     #[error("no worker thread for the device: {0}")]
     Thread(#[source] io::Error),
-    /// [`Execution::Threaded`] with no worker at all.
+    /// [`Execution::Threaded`](crate::Execution::Threaded) with no worker at all.
     #[error("threaded execution needs at least one worker")]
     NoWorkers,
 }

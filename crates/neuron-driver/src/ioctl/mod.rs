@@ -3,9 +3,9 @@
 //!
 //! | module | commands |
 //! |---|---|
-//! | [`discovery`] | what the device is and who has it open |
-//! | [`memory`] | allocation, lookup, chunk dump |
-//! | [`copy`] | copies, buffer copies, memset |
+//! | `discovery` | what the device is and who has it open |
+//! | `memory` | allocation, lookup, chunk dump |
+//! | `copy` | copies, buffer copies, memset |
 //! | [`mmap`] | not an ioctl, but the other way in |
 //!
 //! Handlers validate and translate; the work is done by the layers they call. Words

@@ -1,6 +1,6 @@
 //! All memory of one device (`mempool_set`, `spec/mempool.md` 1 to 6).
 //!
-//! Locks, outermost first: handle table, lifespan lists, then [`Core`]'s state. No
+//! Locks, outermost first: handle table, lifespan lists, then the pools' state. No
 //! chunk reference is dropped while any of them is held, since dropping the last one
 //! takes the state lock.
 

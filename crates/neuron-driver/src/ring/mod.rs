@@ -8,7 +8,7 @@
 //! | [`context`] | copies in progress on one ring |
 //!
 //! Building descriptors and waiting for them is [`dma`](crate::dma)'s business, bringing
-//! engines up [`bringup`](crate::bringup)'s.
+//! engines up `bringup`'s.
 
 pub mod context;
 pub mod engine;
