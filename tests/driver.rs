@@ -14,9 +14,11 @@ use neuron_driver::hw::{DmaMemory, Hardware, Identity, VirtualClock};
 use neuron_driver::{Device, OpenFile, OpenMode, Params, ProbeError};
 use neuron_ndl::software::{HostMemory, SoftHardware};
 use neuron_softdev::{DeviceConfig, Product};
-use neuron_tests::client::{Chunk, Client};
+use neuron_tests::client::{Chunk, Client, PID};
 use neuron_tests::machine::Board;
+use neuron_tests::machine::board::Cores;
 use neuron_udma::MmioError;
+use zerocopy::IntoBytes;
 
 const EINVAL: i64 = -22;
 const NONE: u32 = u32::MAX;
@@ -24,7 +26,7 @@ const NONE: u32 = u32::MAX;
 const BUFFER: u64 = 0x10_0000;
 
 fn board(generation: Generation) -> Board {
-    Board::running(generation, &Arc::new(HostMemory::new().unwrap())).unwrap()
+    Board::running(generation, &Arc::new(HostMemory::new().unwrap()), Cores::Up).unwrap()
 }
 
 fn async_copy(client: &Client, source: Chunk, destination: Chunk, size: u64, previous: u32) -> (i64, u32) {
@@ -112,6 +114,23 @@ fn sixteen_processes_fit_and_the_seventeenth_is_told() {
     assert!(open(3).is_ok());
     drop(files);
     assert!(open(17).is_ok());
+}
+
+#[test]
+fn a_forked_child_has_its_parents_file_but_no_process_slot() {
+    const CHILD: i32 = PID + 1;
+    let board = board(Generation::V2);
+    let parent = Client::open(board.device()).unwrap();
+    let chunk = parent.allocate(None, 4096, 0).unwrap();
+    let free = arg::MemFree { mem_handle: chunk.handle };
+    parent.space().map(BUFFER, free.as_bytes().to_vec());
+    let child = |word| parent.file().ioctl_as(CHILD, word, BUFFER, parent.space());
+    assert_eq!(child(cmd::MEM_FREE.word), Err(Errno::EACCES));
+    let own = OpenFile::open(board.device(), CHILD, OpenMode::Full).unwrap();
+    assert_eq!(child(cmd::MEM_FREE.word), Ok(()), "by its own slot, through either file");
+    drop(own);
+    assert_eq!(child(cmd::MEM_FREE.word), Err(Errno::EACCES));
+    assert_eq!(child(cmd::DEVICE_BASIC_INFO.word), Ok(()), "discovery needs no slot");
 }
 
 #[test]
@@ -363,4 +382,45 @@ fn a_reset_that_hangs_or_stays_busy_fails_the_probe_in_time() {
     assert_eq!(probe("stuck-reset").err(), failed);
     assert_eq!(probe("busy-reset:reads=100").err(), failed);
     assert!(probe("busy-reset:reads=4").is_ok());
+}
+
+/// The invariants of `spec/sysfs.md` 3, in the tree as it is written.
+#[test]
+fn the_sysfs_tree_adds_up() {
+    let board = board(Generation::V3);
+    let client = Client::open(board.device()).unwrap();
+    client.allocate(Some(1), 5000, 3).unwrap();
+    client.allocate(None, 70_000, 5).unwrap();
+    let files = board.device().sysfs();
+    let node = "sys/devices/virtual/neuron_device/neuron0";
+    let value = |path: &str| -> u64 {
+        let path = format!("{node}/{path}");
+        let file = files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("{path}"));
+        file.content.trim().parse().unwrap()
+    };
+    let below = |folder: &str| -> u64 {
+        let (folder, depth) = (format!("{node}/{folder}/"), folder.split('/').count() + 6);
+        let inside = files.iter().filter(|file| {
+            file.path.starts_with(&folder)
+                && file.path.ends_with("/total")
+                && file.path.split('/').count() == depth + 1
+        });
+        inside.map(|file| file.content.trim().parse::<u64>().unwrap()).sum()
+    };
+    for core in 0..8 {
+        let memory = format!("neuron_core{core}/stats/memory_usage/device_mem");
+        assert_eq!(value(&format!("{memory}/total")), below(&memory), "core {core}");
+    }
+    assert_eq!(value("neuron_core3/stats/memory_usage/device_mem/tensors/total"), 8192);
+    let host: u64 =
+        (0..8).map(|core| value(&format!("neuron_core{core}/stats/memory_usage/host_mem/total"))).sum();
+    assert_eq!(host, below("stats/memory_usage/host_mem"));
+    let content = |path: &str| {
+        let path = format!("{node}/{path}");
+        files.iter().find(|file| file.path == path).unwrap().content.clone()
+    };
+    assert_eq!(
+        (content("core_count"), content("info/architecture/arch_type")),
+        ("8".into(), "NDv3\n".into())
+    );
 }

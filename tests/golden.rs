@@ -7,7 +7,9 @@
 
 mod golden {
     use neuron_abi::arch::Generation;
-    use neuron_tests::kinds::{self, memcpy::Group};
+    use neuron_tests::kinds;
+    use neuron_tests::kinds::memcpy::Group;
+    use neuron_tests::kinds::ring::claims::session::Form;
     use neuron_tests::vectors::{Failures, run};
 
     #[test]
@@ -31,6 +33,21 @@ mod golden {
     fn memcpy(file: &str, generation: Generation, group: Group) -> Result<(), Failures> {
         let checker = kinds::memcpy::Checker::new(generation)?;
         run(file, |case| group.kind(case), |case| checker.check(case))
+    }
+
+    fn mempool(file: &str, generation: Generation) -> Result<(), Failures> {
+        let checker = kinds::mempool::Checker::new(generation)?;
+        run(file, kinds::mempool::kind, |case| checker.check(case))
+    }
+
+    fn ring(file: &str, generation: Generation) -> Result<(), Failures> {
+        let checker = kinds::ring::Checker::new(generation, file)?;
+        run(file, |case| case.text("case").ok().map(str::to_owned), |case| checker.check(case))
+    }
+
+    fn claims(file: &str, generation: Generation, form: Form) -> Result<(), Failures> {
+        let checker = kinds::ring::claims::Checker::new(generation, form)?;
+        run(file, |case| case.text("case").ok().map(str::to_owned), |case| checker.check(case))
     }
 
     /// The tests of one generation, whose files are in a folder of their own.
@@ -58,6 +75,26 @@ mod golden {
                 #[test]
                 fn queue_init() -> Result<(), Failures> {
                     super::queue_init(concat!(stringify!($folder), "/queue_init.jsonl"), $generation)
+                }
+
+                #[test]
+                fn mempool() -> Result<(), Failures> {
+                    super::mempool(concat!(stringify!($folder), "/mempool.jsonl.gz"), $generation)
+                }
+
+                #[test]
+                fn ring() -> Result<(), Failures> {
+                    super::ring(concat!(stringify!($folder), "/ring.jsonl"), $generation)
+                }
+
+                #[test]
+                fn ring_dynamic() -> Result<(), Failures> {
+                    claims(concat!(stringify!($folder), "/ring_dynamic.jsonl"), $generation, Form::Dynamic)
+                }
+
+                #[test]
+                fn ring_clean() -> Result<(), Failures> {
+                    claims(concat!(stringify!($folder), "/ring_clean.jsonl"), $generation, Form::Clean)
                 }
 
                 const MEMCPY: &str = concat!(stringify!($folder), "/memcpy.jsonl");

@@ -8,7 +8,7 @@ use neuron_abi::errno::Errno;
 use crate::device::Device;
 use crate::error::udma_errno;
 use crate::hw::Bar0;
-use crate::ring::{H2tRing, Ring};
+use crate::ring::{Engine, Flavour, H2tMemory, H2tRing, Queue};
 
 impl Device {
     /// Brings up the cores of `map` that exist and are not up yet, lowest first.
@@ -45,53 +45,67 @@ impl Device {
 
     /// Allocates without the engine's lock, then programs under it.
     fn make_default_ring(&self, core: u32, engine: u32) -> Result<(), Errno> {
-        let qid = self.arch().default_queue(core);
-        let ring = Arc::new(H2tRing::allocate(self.pools(), engine, qid, core)?);
-        let programmed = self.bind_h2t(&ring);
-        if programmed.is_err() {
-            ring.discard(self.pools());
-        }
-        programmed
+        let memory = H2tMemory::allocate(self.pools(), core)?;
+        let mut engine = self.engines().lock(engine)?;
+        self.put_h2t(&mut engine, self.arch().default_queue(core), core, memory, None)
     }
 
-    /// Puts an H2T ring on its queue and programs it.
-    fn bind_h2t(&self, ring: &Arc<H2tRing>) -> Result<(), Errno> {
-        let mut engine = self.engines().lock(ring.engine())?;
-        let (tx, rx) = ring.bases();
-        engine
+    /// Programs a queue for an H2T ring and puts the ring on it. On failure the memory is
+    /// given back and the queue is as it was.
+    pub(crate) fn put_h2t(
+        &self,
+        engine: &mut Engine,
+        qid: u32,
+        core: u32,
+        memory: H2tMemory,
+        requested_by: Option<i32>,
+    ) -> Result<(), Errno> {
+        let (tx, rx) = memory.bases();
+        let programmed = engine
             .udma
-            .init_queue(&Bar0(self.hardware()), ring.qid(), tx, rx, false, true)
-            .map_err(udma_errno)?;
-        let queue = engine.queue(ring.qid())?;
-        queue.owner = 0;
-        queue.ring = Ring::H2t(Arc::clone(ring));
-        self.engines().mark_used_for_h2t(ring.engine());
+            .init_queue(&Bar0(self.hardware()), qid, tx, rx, false, true)
+            .map_err(udma_errno)
+            .and_then(|()| engine.queue(qid).map(drop));
+        if let Err(error) = programmed {
+            memory.discard(self.pools());
+            return Err(error);
+        }
+        let ring = Arc::new(H2tRing::new(memory, engine.id, qid, core));
+        let shown = ring.addresses();
+        *engine.queue(qid)? = Queue { flavour: Flavour::H2t { ring, requested_by }, shown };
+        self.engines().mark_used_for_h2t(engine.id);
         Ok(())
     }
 
-    /// Closes the cores of `map`: their H2T rings are taken off and freed, default rings
-    /// included. Engines keep running.
-    pub fn close_cores(&self, map: u32) {
-        let mut up = self.cores_up();
-        for core in (0..self.geometry().cores).filter(|core| map >> core & 1 == 1) {
-            for ring in self.engines().h2t_rings().into_iter().filter(|ring| ring.core() == core) {
-                self.unbind_h2t(&ring);
-            }
-            *up &= !(1 << core);
-        }
-    }
-
-    /// Takes a ring off its queue once no copy uses it, and lets its memory go.
-    fn unbind_h2t(&self, ring: &Arc<H2tRing>) {
-        let contexts = ring.lock();
+    /// Takes an H2T ring off its queue once no copy uses it, and lets its memory go. No
+    /// register is written: a queue without a ring takes no doorbell.
+    pub(crate) fn free_h2t(&self, ring: &Arc<H2tRing>) {
+        let mut contexts = ring.lock();
+        self.drain(ring, &mut contexts);
         if let Ok(mut engine) = self.engines().lock(ring.engine())
             && engine.holds(ring)
             && let Ok(queue) = engine.queue(ring.qid())
         {
-            queue.ring = Ring::Unused;
+            *queue = Queue::default();
         }
         drop(contexts);
         ring.discard(self.pools());
+    }
+
+    /// Closes the cores of `map`: their H2T rings are freed, default ones included, and
+    /// claims of service rings are dropped, whose owners keep what they bound. Engines
+    /// keep running.
+    pub fn close_cores(&self, map: u32) {
+        let mut up = self.cores_up();
+        for core in (0..self.geometry().cores).filter(|core| map >> core & 1 == 1) {
+            for ring in self.engines().h2t_rings().iter().filter(|ring| ring.core() == core) {
+                self.free_h2t(ring);
+            }
+            if let Ok(mut engine) = self.engines().lock(self.arch().h2t_engine(core)) {
+                engine.queues.iter_mut().for_each(|queue| queue.drop_claim(core));
+            }
+            *up &= !(1 << core);
+        }
     }
 }
 

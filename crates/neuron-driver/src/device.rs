@@ -10,6 +10,7 @@ use neuron_abi::limits::{DATASTORE_SIZE, MAX_PROCESSES};
 use crate::arch::{Arch, WaitPolicy};
 use crate::hw::{Clock, Hardware, Identity};
 use crate::pool::{ChunkRef, Lifespan, PoolParams, Pools, Request};
+use crate::resets::Resets;
 use crate::ring::Engines;
 use crate::slots::Slots;
 use crate::topology;
@@ -21,15 +22,27 @@ pub struct Params {
     pub pools: PoolParams,
     /// Skip hardware resets.
     pub no_reset: bool,
+    /// Reset the queues of a process that exits; without it its rings stay programmed.
+    pub teardown_on_exit: bool,
     /// Overrides the generation's wait factor (`spec/arch.md` 6), to show older drivers.
     pub wait_factor: Option<u64>,
     /// Devices in the machine, for the neighbour tables.
     pub device_count: u8,
+    /// Bring all cores up when the device is probed: off for tools and tests that bring
+    /// cores up themselves.
+    pub bring_up: bool,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Self { pools: PoolParams::default(), no_reset: false, wait_factor: None, device_count: 1 }
+        Self {
+            pools: PoolParams::default(),
+            no_reset: false,
+            teardown_on_exit: true,
+            wait_factor: None,
+            device_count: 1,
+            bring_up: true,
+        }
     }
 }
 
@@ -50,6 +63,7 @@ pub struct Device {
     pools: Pools,
     engines: Engines,
     slots: Slots,
+    resets: Resets,
     /// Cores whose rings are up, one bit each.
     cores_up: Mutex<u32>,
     memset: Mutex<ChunkRef>,
@@ -90,6 +104,7 @@ impl Device {
             pools,
             engines: Engines::new(arch),
             slots: Slots::default(),
+            resets: Resets::default(),
             cores_up: Mutex::new(0),
             memset,
             dummy_ring,
@@ -136,6 +151,11 @@ impl Device {
         topology::neighbours(self.product, self.index, self.params.device_count)
     }
 
+    /// Parameters it came up with.
+    pub const fn params(&self) -> &Params {
+        &self.params
+    }
+
     /// Bytes of the HBM window, 0 if there is none.
     pub fn bar4_size(&self) -> u64 {
         self.hardware.bar_size(4)
@@ -149,6 +169,10 @@ impl Device {
     /// Engines, queues and rings.
     pub const fn engines(&self) -> &Engines {
         &self.engines
+    }
+
+    pub(crate) const fn resets(&self) -> &Resets {
+        &self.resets
     }
 
     pub(crate) const fn slots(&self) -> &Slots {

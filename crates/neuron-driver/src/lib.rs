@@ -13,6 +13,7 @@
 //! | engines, queues, rings | [`ring`] |
 //! | one copy, from descriptors to marker | [`dma`] |
 //! | what differs between generations | [`arch`] |
+//! | what it shows under `/sys` | [`sysfs`] |
 //!
 //! Locks, outermost first: process slots, memset pattern, a ring's copy lock, an
 //! engine, then the memory set's (handles, lists, state).
@@ -27,9 +28,13 @@ pub mod ioctl;
 pub mod pool;
 mod probe;
 pub mod process;
+pub mod queues;
+pub mod requests;
 pub mod reset;
+mod resets;
 pub mod ring;
 mod slots;
+pub mod sysfs;
 pub mod topology;
 pub mod user;
 

@@ -41,7 +41,8 @@ const ROUTING_ID_ROUNDS: u32 = 20;
 const ROUTING_ID_LOOKS: u32 = 15_000;
 
 impl Device {
-    /// Probes the device: pools, the driver's own memory, reset, then all cores.
+    /// Probes the device: pools, the driver's own memory, reset, then all cores unless
+    /// [`Params::bring_up`] says otherwise.
     ///
     /// # Errors
     /// [`ProbeError`]; everything done before is undone.
@@ -67,7 +68,9 @@ impl Device {
             reset::run(device.hardware(), device.clock(), arch, reset::Scope::Device)
                 .map_err(step("resetting the device"))?;
         }
-        device.init_cores(u32::MAX).map_err(step("bringing up the cores"))?;
+        if device.params().bring_up {
+            device.init_cores(u32::MAX).map_err(step("bringing up the cores"))?;
+        }
         Ok(Arc::new(device))
     }
 }

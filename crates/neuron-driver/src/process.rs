@@ -61,7 +61,11 @@ impl Drop for OpenFile {
         if slots.is_last_file(self.pid) {
             // Engines are done with the memory before it returns to the pools.
             self.device.drain_process(self.pid);
+            if self.device.params().teardown_on_exit {
+                self.device.release_process_queues(self.pid);
+            }
             self.device.pools().sweep_process(self.pid);
+            self.device.resets().forget(self.pid);
         }
         slots.detach(self.pid);
         if slots.is_empty() {

@@ -1,7 +1,7 @@
 //! Which node number a device gets, and who its neighbours are (`spec/arch.md` 8).
 //! Tables only.
 
-use neuron_abi::arch::Product;
+use neuron_abi::arch::{Generation, Product};
 
 const TRN1_INDEX: [u8; 16] = [0, 4, 1, 5, 3, 7, 2, 6, 12, 8, 13, 9, 15, 11, 14, 10];
 const TORUS_INDEX: [u8; 16] = [0, 3, 4, 7, 12, 15, 8, 11, 1, 2, 5, 6, 13, 14, 9, 10];
@@ -83,6 +83,22 @@ pub fn neighbours(product: &Product, index: u8, count: u8) -> Vec<u8> {
         ("Trn2" | "Trn3", count) if count > 0 && count % 16 == 0 => rows(&TORUS_NEIGHBOURS),
         _ => Vec::new(),
     }
+}
+
+/// Physical cores of a device in logical order; which row a device uses follows from
+/// bits 0 and 2 of its number.
+const LOGICAL_CORES: [[u32; 8]; 4] =
+    [[4, 5, 6, 7, 2, 3, 0, 1], [2, 3, 0, 1, 4, 5, 6, 7], [0, 1, 2, 3, 6, 7, 4, 5], [6, 7, 4, 5, 0, 1, 2, 3]];
+
+/// (device, core on it) of each of 128 logical cores; none on V2.
+pub fn logical_cores(generation: Generation) -> Option<impl Iterator<Item = (u32, u32)>> {
+    if generation == Generation::V2 {
+        return None;
+    }
+    Some((0..16_u32).flat_map(|device| {
+        let row = (device >> 1 & 2 | device & 1) as usize;
+        LOGICAL_CORES.get(row).copied().unwrap_or_default().map(|core| (device, core))
+    }))
 }
 
 #[cfg(test)]

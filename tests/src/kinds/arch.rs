@@ -12,6 +12,7 @@ use neuron_udma::regs::{self, Direction, queue};
 use serde_json::Value;
 
 use crate::machine::Board;
+use crate::machine::board::Cores;
 use crate::vectors::difference::{BAR4_END, WAIT_FACTOR};
 use crate::vectors::object::number;
 use crate::vectors::{Mismatch, Object, Outcome, equal, equal_hex};
@@ -37,7 +38,7 @@ impl Checker {
     /// If that fails.
     pub fn new(generation: Generation) -> Result<Self, Mismatch> {
         let host = HostMemory::new().map_err(|error| Mismatch::new(error.to_string()))?;
-        let board = Board::still(generation, &Arc::new(host))?;
+        let board = Board::still(generation, &Arc::new(host), Cores::Up)?;
         Ok(Self { arch: Arch::of(generation), geometry: generation.geometry(), board })
     }
 

@@ -6,11 +6,9 @@ use neuron_abi::arch::Generation;
 use neuron_driver::hw::Bar0;
 use neuron_udma::Udma;
 use neuron_udma::regs::Direction;
-use serde_json::Value;
 
 use super::{engine_params, udma_ret};
 use crate::machine::{Recorder, Registers, equal_accesses};
-use crate::vectors::object::number;
 use crate::vectors::{Mismatch, Object, Outcome, equal, equal_hex};
 
 /// Compares one case.
@@ -19,8 +17,7 @@ use crate::vectors::{Mismatch, Object, Outcome, equal, equal_hex};
 /// What differs.
 pub fn check(generation: Generation, case: &Object<'_>) -> Result<Outcome, Mismatch> {
     let registers = Registers::new(generation, None);
-    for pair in case.list("preload")? {
-        let (offset, value) = preload(pair).ok_or_else(|| Mismatch::new(format!("preload {pair}")))?;
+    for (offset, value) in case.registers("preload")? {
         registers.preload(offset, value);
     }
     let recorder = Recorder::new(generation, Arc::new(registers));
@@ -36,9 +33,4 @@ pub fn check(generation: Generation, case: &Object<'_>) -> Result<Outcome, Misma
         }
     }
     Ok(Outcome::Compared)
-}
-
-fn preload(pair: &Value) -> Option<(u64, u32)> {
-    let [offset, value] = pair.as_array()?.as_slice() else { return None };
-    Some((number(offset)?, u32::try_from(number(value)?).ok()?))
 }

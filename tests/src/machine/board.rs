@@ -9,19 +9,38 @@ use neuron_ndl::software::{HostMemory, SoftHardware};
 use neuron_softdev::DeviceConfig;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
+use super::mirror::{Mirror, Placement};
 use super::recorder::Recording;
 use super::registers::product;
 use super::{Recorder, Registers};
 use crate::vectors::Mismatch;
 
-/// One device with the driver on it, all cores up, nothing recorded yet.
+/// One device with the driver on it, nothing recorded yet.
 ///
 /// Time is virtual: it passes only when the driver waits.
 pub struct Board {
     device: Arc<Device>,
     recorder: Arc<Recorder>,
-    /// What is behind the registers, if anything is.
-    engines: Option<Arc<neuron_softdev::Device>>,
+    behind: Behind,
+}
+
+/// What is behind the recorder.
+enum Behind {
+    /// A device whose engines move bytes.
+    Engines(Arc<neuron_softdev::Device>),
+    /// Such a device, but the registers in front of it only keep what is written.
+    Mirrored(Arc<neuron_softdev::Device>),
+    /// Registers and nothing else.
+    Registers(Arc<Registers>),
+}
+
+/// Whether a driver comes with its cores up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// All of them, as after loading it.
+    Up,
+    /// None: no engine was initialised, no ring exists.
+    Down,
 }
 
 /// Memory at a bus address.
@@ -47,34 +66,53 @@ impl Board {
     ///
     /// # Errors
     /// If the device cannot be made or the driver does not come up.
-    pub fn running(generation: Generation, host: &Arc<HostMemory>) -> Result<Self, Mismatch> {
+    pub fn running(generation: Generation, host: &Arc<HostMemory>, cores: Cores) -> Result<Self, Mismatch> {
         let engines = neuron_softdev::Device::new(DeviceConfig::new(product(generation)))
             .map_err(|error| Mismatch::new(format!("software device: {error}")))?;
         let hardware = Arc::new(SoftHardware::new(Arc::clone(&engines), Arc::clone(host)));
-        Self::on(generation, hardware, Some(engines))
+        Self::on(generation, hardware, Behind::Engines(engines), cores)
+    }
+
+    /// A device as the sessions' recorder had it, all cores up.
+    ///
+    /// # Errors
+    /// If the device cannot be made or the driver does not come up.
+    pub fn mirrored(
+        generation: Generation,
+        host: &Arc<HostMemory>,
+        placement: Placement,
+    ) -> Result<Self, Mismatch> {
+        let engines = neuron_softdev::Device::new(DeviceConfig::new(product(generation)))
+            .map_err(|error| Mismatch::new(format!("software device: {error}")))?;
+        let hardware = SoftHardware::new(Arc::clone(&engines), Arc::clone(host));
+        let mirror = Arc::new(Mirror::new(generation, hardware, placement));
+        Self::on(generation, mirror, Behind::Mirrored(engines), Cores::Up)
     }
 
     /// Registers with nothing behind them: queues never run.
     ///
     /// # Errors
     /// If the driver does not come up.
-    pub fn still(generation: Generation, host: &Arc<HostMemory>) -> Result<Self, Mismatch> {
-        Self::on(generation, Arc::new(Registers::new(generation, Some(Arc::clone(host)))), None)
+    pub fn still(generation: Generation, host: &Arc<HostMemory>, cores: Cores) -> Result<Self, Mismatch> {
+        let registers = Arc::new(Registers::new(generation, Some(Arc::clone(host))));
+        Self::on(generation, Arc::clone(&registers) as _, Behind::Registers(registers), cores)
     }
 
     fn on(
         generation: Generation,
         hardware: Arc<dyn Hardware>,
-        engines: Option<Arc<neuron_softdev::Device>>,
+        behind: Behind,
+        cores: Cores,
     ) -> Result<Self, Mismatch> {
         let recorder = Arc::new(Recorder::new(generation, hardware));
         // Plain registers never end a reset.
-        let params = Params { no_reset: engines.is_none(), ..Params::default() };
+        let no_reset = !matches!(behind, Behind::Engines(_));
+        let params = Params { no_reset, bring_up: cores == Cores::Up, ..Params::default() };
         let shared: Arc<dyn Hardware> = Arc::clone(&recorder) as _;
         let device = Device::probe(shared, Arc::new(VirtualClock::default()), params)
             .map_err(|error| Mismatch::new(format!("probe: {error}")))?;
         recorder.take();
-        Ok(Self { device, recorder, engines })
+        Ok(Self { device, recorder, behind })
     }
 
     /// The driver.
@@ -82,9 +120,33 @@ impl Board {
         &self.device
     }
 
-    /// The registers, to make them fail.
+    /// The machine, to make it fail.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// The device whose engines move bytes, if there is one.
+    pub const fn engines(&self) -> Option<&Arc<neuron_softdev::Device>> {
+        match &self.behind {
+            Behind::Engines(engines) | Behind::Mirrored(engines) => Some(engines),
+            Behind::Registers(_) => None,
+        }
+    }
+
+    /// Puts a value into a register that has nothing behind it.
+    ///
+    /// # Errors
+    /// If this board's registers have.
+    pub fn preload(&self, offset: u64, value: u32) -> Result<(), Mismatch> {
+        match &self.behind {
+            Behind::Registers(registers) => {
+                registers.preload(offset, value);
+                Ok(())
+            }
+            Behind::Engines(_) | Behind::Mirrored(_) => {
+                Err(Mismatch::new("a device sets its registers itself"))
+            }
+        }
     }
 
     /// Takes what was recorded since the last call, or since the device came up.
@@ -103,8 +165,9 @@ impl Board {
             return Ok(Window { region: Arc::clone(region), offset, len: memory.len() });
         }
         let offset = self.device.geometry().bar4_offset(bus, len).ok_or_else(none)?;
-        let bar4 = self.engines.as_ref().ok_or_else(none)?.bar4();
-        let (region, offset) = bar4.region(offset, len).map_err(|error| Mismatch::new(error.to_string()))?;
+        let engines = self.engines().ok_or_else(none)?;
+        let (region, offset) =
+            engines.bar4().region(offset, len).map_err(|error| Mismatch::new(error.to_string()))?;
         let (offset, len) = (usize::try_from(offset), usize::try_from(len));
         offset.ok().zip(len.ok()).map(|(offset, len)| Window { region, offset, len }).ok_or_else(none)
     }
@@ -112,13 +175,9 @@ impl Board {
     /// Whether every engine found only descriptors of the right phase and memory at every
     /// address. True without engines.
     pub fn engines_found_no_error(&self) -> bool {
-        self.engines.as_ref().is_none_or(|engines| {
-            let counters = engines.counters();
-            counters.phase_errors
-                + counters.masked_phase_errors
-                + counters.axi_errors
-                + counters.doorbell_errors
-                == 0
-        })
+        let Some(engines) = self.engines() else { return true };
+        let counters = engines.counters();
+        counters.phase_errors + counters.masked_phase_errors + counters.axi_errors + counters.doorbell_errors
+            == 0
     }
 }

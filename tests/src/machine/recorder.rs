@@ -35,6 +35,8 @@ struct State {
     memory: HostMap,
     /// Reads until the one that fails.
     reads_to_failure: Option<u64>,
+    /// No memory is left.
+    memory_refused: bool,
 }
 
 /// Allocated host memory by physical address.
@@ -71,6 +73,7 @@ impl Recorder {
             queues: Queues::new(Arch::of(generation)),
             memory: HostMap { geometry: generation.geometry(), blocks: BTreeMap::new() },
             reads_to_failure: None,
+            memory_refused: false,
         };
         Self { inner, state: Mutex::new(state) }
     }
@@ -85,6 +88,11 @@ impl Recorder {
     /// not recorded.
     pub fn fail_read(&self, reads: u64) {
         self.state().reads_to_failure = Some(reads);
+    }
+
+    /// Refuses all host memory from now on: the system has none left.
+    pub fn refuse_memory(&self) {
+        self.state().memory_refused = true;
     }
 
     /// The `len` bytes of host memory at a tagged bus address, if they are allocated.
@@ -134,6 +142,9 @@ impl Hardware for Recorder {
     }
 
     fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {
+        if self.state().memory_refused {
+            return None;
+        }
         let memory = self.inner.dma_alloc(bytes)?;
         self.state().memory.blocks.insert(memory.address(), memory.clone());
         Some(memory)
@@ -167,6 +178,15 @@ mod tests {
         let recorded = recorder.take().accesses;
         assert_eq!(recorded, [Access::write(16, 5), Access::read(16, 5), Access::read(20, 0)]);
         assert!(recorder.take().accesses.is_empty());
+    }
+
+    #[test]
+    fn refused_memory_stays_refused_and_what_was_had_can_be_given_back() {
+        let recorder = recorder();
+        let block = recorder.dma_alloc(4096).unwrap();
+        recorder.refuse_memory();
+        recorder.dma_free(&block);
+        assert!(recorder.dma_alloc(4096).is_none());
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl<'a> Object<'a> {
         self.seen.borrow_mut().insert(key.to_owned());
     }
 
+    /// Counts all fields as read: nothing of them is compared.
+    pub fn skip_all(&self) {
+        self.seen.borrow_mut().extend(self.fields.keys().cloned());
+    }
+
     /// An unsigned number, plain or as `"0x.."`.
     ///
     /// # Errors
@@ -92,6 +97,11 @@ impl<'a> Object<'a> {
             true => Some(None),
             false => number(value).map(Some),
         })
+    }
+
+    /// Whether the field is there and `null`. Counts as reading it.
+    pub fn is_null(&self, key: &str) -> bool {
+        self.get(key).is_some_and(Value::is_null)
     }
 
     /// 0 or 1.
@@ -180,6 +190,17 @@ impl<'a> Object<'a> {
             .collect()
     }
 
+    /// Register values, `[offset, value]` each.
+    ///
+    /// # Errors
+    /// If it is missing or holds anything else.
+    pub fn registers(&self, key: &str) -> Result<Vec<(u64, u32)>, Mismatch> {
+        self.list(key)?
+            .iter()
+            .map(|value| register(value).ok_or_else(|| wrong(key, "register value", Some(value))))
+            .collect()
+    }
+
     /// Whether every field was read.
     ///
     /// # Errors
@@ -226,6 +247,11 @@ fn access(value: &Value) -> Option<Access> {
     })
 }
 
+fn register(value: &Value) -> Option<(u64, u32)> {
+    let [offset, value] = value.as_array()?.as_slice() else { return None };
+    Some((number(offset)?, u32::try_from(number(value)?).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,6 +289,15 @@ mod tests {
     }
 
     #[test]
+    fn nothing_recorded_differs_from_recorded_as_nothing() {
+        let value = json!({"ring": null, "preload": [["0x10", 3]], "bad": [[1]]});
+        let object = Object::new(fields(&value));
+        assert!(object.is_null("ring") && !object.is_null("preload") && !object.is_null("other"));
+        assert_eq!(object.registers("preload"), Ok(vec![(16, 3)]));
+        assert!(object.registers("bad").is_err() && object.registers("other").is_err());
+    }
+
+    #[test]
     fn a_field_that_nobody_read_is_told() {
         let value = json!({"ret": 0, "new": 1});
         let object = Object::new(fields(&value));
@@ -271,5 +306,8 @@ mod tests {
         assert!(object.finish().unwrap_err().to_string().contains("new"));
         object.skip("new");
         assert_eq!(object.finish(), Ok(()));
+        let again = Object::new(fields(&value));
+        again.skip_all();
+        assert_eq!(again.finish(), Ok(()));
     }
 }

@@ -15,7 +15,8 @@ pub enum Outcome {
     Compared,
     /// Equal but for these rows of the table, and there as the rows say.
     Differs(Vec<Difference>),
-    /// Not run: it needs a part of the driver that does not exist yet, named here.
+    /// Not run, or not compared to the end: it needs a part of the driver that does not
+    /// exist yet, named here.
     Later(&'static str),
 }
 

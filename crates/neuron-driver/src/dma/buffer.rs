@@ -3,8 +3,8 @@
 
 use neuron_abi::errno::Errno;
 
+use super::Transfer;
 use super::copy::ChunkCopy;
-use super::transfer::Transfer;
 use crate::device::{Device, MEMSET_PATTERN_BYTES};
 use crate::pool::{ChunkRef, Lifespan, Request};
 use crate::user::UserMemory;
@@ -76,6 +76,28 @@ impl Device {
             done += piece;
         }
         Ok(())
+    }
+
+    /// Writes `bytes` of user memory to a device address outside any chunk, through a bounce
+    /// chunk of the whole size and one copy on the core's ring. The caller has checked the
+    /// address.
+    ///
+    /// # Errors
+    /// ENOMEM if the bounce chunk cannot be had (a core above 7 counts as that), EFAULT, or
+    /// the copy's error.
+    pub fn program(
+        &self,
+        user: &dyn UserMemory,
+        core: u32,
+        address: u64,
+        destination: u64,
+        bytes: u64,
+    ) -> Result<(), Errno> {
+        let request = Request { core, ..Request::driver_host(bytes, core, Lifespan::Local) };
+        let bounce = self.pools().allocate(request).map_err(|_| Errno::ENOMEM)?;
+        let memory = bounce.host_slice().ok_or(Errno::ENOMEM)?;
+        user.read(address, memory.subslice(0, bytes as usize).map_err(|_| Errno::ENOMEM)?)?;
+        self.transfer(core, Transfer::new(bounce.pa(), destination, bytes))
     }
 
     /// Fills `bytes` of the chunk from `offset` with the low byte of `value`: the first

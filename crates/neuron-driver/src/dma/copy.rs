@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 
-use super::BATCH_BYTES;
-use super::transfer::{Batch, Transfer};
 use crate::device::Device;
 use crate::error::{COPY_TIMEOUT, udma_errno};
 use crate::hw::{Bar0, RingSlice};
 use crate::pool::ChunkRef;
-use crate::ring::context::{Contexts, Running, Which};
+use crate::ring::context::{Contexts, Running, Staged, Which};
+use crate::ring::transfer::{BATCH_BYTES, Transfer};
 use crate::ring::{H2tRing, marker};
 
 /// A copy between two chunks, already checked against their bounds.
@@ -86,9 +85,9 @@ impl Device {
         let mut contexts = ring.lock();
         let mut left = transfer;
         while left.bytes > 0 {
-            let batch = self.stage(&ring, &mut contexts, Which::Sync, left)?;
-            self.wait(&ring, &mut contexts, Which::Sync, batch.descriptors + 1, false)?;
-            left = left.after(batch);
+            let staged = self.stage(&ring, &mut contexts, Which::Sync, left)?;
+            self.wait(&ring, &mut contexts, Which::Sync, staged, false)?;
+            left = left.after(left.batch());
         }
         Ok(())
     }
@@ -119,12 +118,12 @@ impl Device {
             return Err(Errno::EBUSY);
         }
         let staged = match copy.bytes {
-            0 => Ok(0),
-            _ => self.stage(&ring, &mut contexts, which, copy.transfer()).map(|batch| batch.descriptors + 1),
+            0 => Ok(None),
+            _ => self.stage(&ring, &mut contexts, which, copy.transfer()).map(Some),
         };
-        if let Ok(descriptors) = staged {
+        if let Ok(staged) = staged {
             let chunks = [Arc::clone(&copy.source), Arc::clone(&copy.destination)];
-            contexts.start(which, Running { pid, descriptors, lost: false, chunks });
+            contexts.start(which, Running { pid, staged, lost: false, chunks });
         }
         let waited = waited.map_or(Ok(()), |waited| self.finish(&ring, &mut contexts, waited));
         match (staged, waited) {
@@ -169,12 +168,19 @@ impl Device {
         }
     }
 
+    /// Ends every copy that still runs on a ring, whoever started it.
+    pub(crate) fn drain(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts) {
+        for which in [Which::Async1, Which::Async2] {
+            let _outcome = self.finish(ring, contexts, which);
+        }
+    }
+
     fn finish(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts, which: Which) -> Result<(), Errno> {
         let running = contexts.release(which).ok_or(Errno::EINVAL)?;
         match running {
             Running { lost: true, .. } => Err(COPY_TIMEOUT),
-            Running { descriptors: 0, .. } => Ok(()),
-            Running { descriptors, .. } => self.wait(ring, contexts, which, descriptors, true),
+            Running { staged: None, .. } => Ok(()),
+            Running { staged: Some(staged), .. } => self.wait(ring, contexts, which, staged, true),
         }
     }
 
@@ -186,7 +192,7 @@ impl Device {
         contexts: &mut Contexts,
         which: Which,
         transfer: Transfer,
-    ) -> Result<Batch, Errno> {
+    ) -> Result<Staged, Errno> {
         let batch = transfer.batch();
         let marker = ring.marker(which as usize)?;
         let (tx, rx) = ring.memory()?;
@@ -214,26 +220,56 @@ impl Device {
             self.recover(ring, contexts);
             return Err(udma_errno(error));
         }
-        Ok(batch)
+        Ok(Staged { transfer, descriptors: count, start: self.clock().now() })
     }
 
-    /// Polls a marker within the generation's budget, then returns the slots.
+    /// Waits for a batch and returns its slots. A copy that a reset may have hit is staged
+    /// again where the generation does that.
     fn wait(
         &self,
         ring: &Arc<H2tRing>,
         contexts: &mut Contexts,
         which: Which,
+        mut staged: Staged,
+        mut asynchronous: bool,
+    ) -> Result<(), Errno> {
+        while !self.poll(ring, which, staged.descriptors, asynchronous)? {
+            let again = self.arch().retries_in_reset_window
+                && !self.params().no_reset
+                && self.resets().window_covers(staged.start);
+            if !again {
+                tracing::warn!(
+                    engine = ring.engine(),
+                    queue = ring.qid(),
+                    descriptors = staged.descriptors,
+                    marker = marker::VALUE,
+                    "DMA completion timeout"
+                );
+                self.recover(ring, contexts);
+                return Err(COPY_TIMEOUT);
+            }
+            staged = self.stage_again(ring, contexts, which, staged.transfer)?;
+            asynchronous = false;
+        }
+        let engine = self.engines().lock(ring.engine())?;
+        engine.udma.acknowledge(ring.qid(), staged.descriptors).map_err(udma_errno)
+    }
+
+    /// Polls a marker within the generation's budget. True if it landed: armed again then.
+    fn poll(
+        &self,
+        ring: &Arc<H2tRing>,
+        which: Which,
         descriptors: u32,
         asynchronous: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let marker = ring.marker(which as usize)?;
         let (first, budget) = self.wait_policy().budget(descriptors, asynchronous);
         let end = self.clock().now() + first + budget;
         for look in 0_u64.. {
             if marker.landed() {
                 marker.arm();
-                let engine = self.engines().lock(ring.engine())?;
-                return engine.udma.acknowledge(ring.qid(), descriptors).map_err(udma_errno);
+                return Ok(true);
             }
             match look {
                 // The look before the first wait is ours: an engine that is done costs none.
@@ -244,32 +280,54 @@ impl Device {
                 _ => self.clock().relax(POLL_INTERVAL),
             }
         }
-        tracing::warn!(
-            engine = ring.engine(),
-            queue = ring.qid(),
-            descriptors,
-            marker = marker::VALUE,
-            "DMA completion timeout"
-        );
-        self.recover(ring, contexts);
-        Err(COPY_TIMEOUT)
+        Ok(false)
+    }
+
+    /// After a reset: the ring programmed anew, the waited copy staged again, and behind it
+    /// the ones that ran beside it, since the ring forgot them too.
+    fn stage_again(
+        &self,
+        ring: &Arc<H2tRing>,
+        contexts: &mut Contexts,
+        which: Which,
+        transfer: Transfer,
+    ) -> Result<Staged, Errno> {
+        tracing::info!(engine = ring.engine(), queue = ring.qid(), "copy hit by a reset, trying again");
+        if let Err(error) = self.reprogram(ring) {
+            contexts.lose_all();
+            return Err(error);
+        }
+        let staged = self.stage(ring, contexts, which, transfer)?;
+        let others: Vec<_> = contexts
+            .others(which)
+            .filter_map(|(other, running)| Some((other, running.staged?.transfer)))
+            .collect();
+        for (other, transfer) in others {
+            let again = self.stage(ring, contexts, other, transfer)?;
+            if let Some((_, running)) = contexts.others(which).find(|(context, _)| *context == other) {
+                running.staged = Some(again);
+            }
+        }
+        Ok(staged)
     }
 
     /// Programs the ring anew so that the engine drops what was outstanding: memory of a
     /// copy that timed out must not be written later (`spec/dma-op.md` 4.2).
     fn recover(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts) {
         contexts.lose_all();
-        let (tx, rx) = ring.bases();
-        let reset = self.engines().lock(ring.engine()).and_then(|mut engine| {
-            if !engine.holds(ring) {
-                return Ok(());
-            }
-            let bar0 = Bar0(self.hardware());
-            engine.udma.init_queue(&bar0, ring.qid(), tx, rx, false, true).map_err(udma_errno)
-        });
-        if let Err(error) = reset {
+        if let Err(error) = self.reprogram(ring) {
             tracing::error!(engine = ring.engine(), queue = ring.qid(), %error, "ring cannot be reset");
         }
+    }
+
+    fn reprogram(&self, ring: &Arc<H2tRing>) -> Result<(), Errno> {
+        let (tx, rx) = ring.bases();
+        let mut engine = self.engines().lock(ring.engine())?;
+        if !engine.holds(ring) {
+            return Ok(());
+        }
+        let bar0 = Bar0(self.hardware());
+        engine.udma.init_queue(&bar0, ring.qid(), tx, rx, false, true).map_err(udma_errno)
     }
 }
 

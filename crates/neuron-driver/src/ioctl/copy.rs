@@ -11,7 +11,7 @@ use crate::pool::ChunkRef;
 
 impl Call<'_> {
     /// The chunk of a handle, if `[offset, offset + size)` is inside (`spec/abi.md` 5.9).
-    fn part(&self, handle: u64, offset: u64, size: u64) -> Result<ChunkRef, Errno> {
+    pub(super) fn part(&self, handle: u64, offset: u64, size: u64) -> Result<ChunkRef, Errno> {
         let pools = self.device().pools();
         let chunk = pools.lookup(handle)?;
         let allowed = pools.bounds(&chunk);
@@ -76,14 +76,14 @@ impl Call<'_> {
 
     /// The prefetch address is a hint, which this driver does not need.
     fn copy_async(&self, ends: &arg::MemCopy64, previous: u32) -> Result<u32, Errno> {
-        self.device().copy_async(&self.ends(ends)?, previous, self.file.pid())
+        self.device().copy_async(&self.ends(ends)?, previous, self.pid)
     }
 
     pub(super) fn mem_copy_async_wait(&self) -> Result<(), Errno> {
         let arg: arg::MemCopyAsyncWait = self.read()?;
         let pools = self.device().pools();
         let (source, destination) = (pools.lookup(arg.src_mem_handle)?, pools.lookup(arg.dst_mem_handle)?);
-        self.device().copy_wait(&source, &destination, arg.pwait_handle, self.file.pid())
+        self.device().copy_wait(&source, &destination, arg.pwait_handle, self.pid)
     }
 
     pub(super) fn mem_buf_copy(&self) -> Result<(), Errno> {

@@ -1,22 +1,24 @@
 //! What the device is, and who has it open (`spec/abi.md` 7).
 
 use neuron_abi::arg;
+use neuron_abi::enums::PodState;
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
-use neuron_abi::limits::MAX_CONNECTED_DEVICES;
+use neuron_abi::limits::{MAX_CONNECTED_DEVICES, NC_MAP_ENTRIES};
 
-use super::Call;
+use super::{BAR0_COOKIE, Call};
+use crate::topology;
 
 /// `apps_info_flags` bit 1: the memory fields are asked for.
 const WANTS_MEMORY: u16 = 1 << 1;
 
-/// Stands for the kernel address that the shipped driver gives away: clients only use it
-/// as a base for register addresses, so any value does that cannot be a pointer.
-const BAR0_COOKIE: u64 = 1 << 60;
-
 /// What this driver serves today: a bit is set only with the commands behind it.
 fn features() -> Features {
-    Features::ASYNC_DMA | Features::MEM_ALLOC_TYPE | Features::MEM_ALLOC64 | Features::CONTIGUOUS_SCRATCHPAD
+    Features::ASYNC_DMA
+        | Features::BATCH_DMAQ_INIT
+        | Features::MEM_ALLOC_TYPE
+        | Features::MEM_ALLOC64
+        | Features::CONTIGUOUS_SCRATCHPAD
 }
 
 impl Call<'_> {
@@ -81,4 +83,60 @@ impl Call<'_> {
         }
         Ok(())
     }
+
+    /// Bus, slot and function: the software machine has one device on each slot of bus 0.
+    pub(super) fn device_bdf(&self) -> Result<(), Errno> {
+        self.reply(&arg::DeviceBdf { bus: 0, slot: self.device().index(), ..Default::default() })
+    }
+
+    pub(super) fn host_device_id_to_rid_map(&self) -> Result<(), Errno> {
+        let count = self.device().params().device_count;
+        let mut reply = arg::HostDeviceIdToRidMap { count: count.into(), ..Default::default() };
+        for (index, entry) in (0..count).zip(&mut reply.map) {
+            *entry = topology::routing_id(self.device().product(), index).unwrap_or_default();
+        }
+        self.reply(&reply)
+    }
+
+    /// V2 has no such map.
+    pub(super) fn logical_to_physical_nc_map(&self) -> Result<(), Errno> {
+        let arg: arg::LogicalToPhysicalNcMap = self.read()?;
+        let map = topology::logical_cores(self.device().arch().generation).ok_or(Errno::ENOTSUPP)?;
+        if arg.max_map_entries as usize > NC_MAP_ENTRIES || arg.mapping_version != 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.write(arg.map, &arg.max_map_entries)?;
+        for (index, (device_id, device_nc_idx)) in (0_u64..u64::from(arg.max_map_entries)).zip(map) {
+            let offset = size_of::<u32>() as u64 + index * size_of::<arg::NcMapEntry>() as u64;
+            let at = arg.map.checked_add(offset).ok_or(Errno::EFAULT)?;
+            self.write(at, &arg::NcMapEntry { device_id, device_nc_idx })?;
+        }
+        Ok(())
+    }
+
+    /// A single machine: no pod, no id.
+    pub(super) fn pod_info(&self) -> Result<(), Errno> {
+        let arg: arg::PodInfo = self.read()?;
+        let sz = sized::<arg::PodInfo>(arg.sz)?;
+        self.reply(&arg::PodInfo { sz, ..Default::default() })
+    }
+
+    pub(super) fn pod_status(&self) -> Result<(), Errno> {
+        let arg: arg::PodStatus = self.read()?;
+        let sz = sized::<arg::PodStatus>(arg.sz)?;
+        let state = PodState::SingleNode.raw();
+        self.reply(&arg::PodStatus { sz, state, node_id: -1, ..Default::default() })
+    }
+
+    pub(super) fn pod_status_v2(&self) -> Result<(), Errno> {
+        let arg: arg::PodStatusV2 = self.read()?;
+        let sz = sized::<arg::PodStatusV2>(arg.sz)?;
+        let state = PodState::SingleNode.raw();
+        self.reply(&arg::PodStatusV2 { sz, state, node_id: -1, ..Default::default() })
+    }
+}
+
+/// The size that a structure says it has must be its own.
+fn sized<T>(said: u16) -> Result<u16, Errno> {
+    if usize::from(said) == size_of::<T>() { Ok(said) } else { Err(Errno::EINVAL) }
 }

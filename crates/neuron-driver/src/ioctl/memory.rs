@@ -89,8 +89,8 @@ impl Call<'_> {
             core: wanted.core,
             category: wanted.category.unwrap_or(unknown as u32),
             lifespan: Lifespan::CurrentProcess,
-            pid: self.file.pid(),
-            usage: self.device().slots().usage(self.file.pid()),
+            pid: self.pid,
+            usage: self.device().slots().usage(self.pid),
         })?;
         let told = pools.publish(&chunk).and_then(|handle| self.write(wanted.handle, &handle));
         if told.is_err() {
@@ -118,6 +118,41 @@ impl Call<'_> {
             0 => Ok(()),
             address => self.write(address, &chunk.pa()),
         }
+    }
+
+    /// The handle is written back where the shipped driver gives away a kernel pointer.
+    pub(super) fn mem_get_extended_info(&self) -> Result<(), Errno> {
+        let arg: arg::MemGetExtendedInfo = self.read()?;
+        let chunk = self.device().pools().lookup(arg.mem_handle)?;
+        self.reply(&arg::MemGetExtendedInfo {
+            mem_handle: arg.mem_handle,
+            version: 0,
+            host_memory: (!chunk.is_device()).into(),
+            mmap_offset: chunk.pa(),
+            pa: chunk.pa(),
+            pid: u64::from(chunk.pid().cast_unsigned()),
+            size: chunk.size(),
+        })
+    }
+
+    pub(super) fn mem_mc_get_info(&self) -> Result<(), Errno> {
+        let arg: arg::MemGetMcMmapInfo = self.read()?;
+        let chunk = self.device().pools().at_address(arg.pa).ok_or(Errno::ENOMEM)?;
+        self.reply(&arg::MemGetMcMmapInfo { mmap_offset: chunk.pa(), size: chunk.size(), ..arg })
+    }
+
+    /// Publishes a handle if the chunk has none.
+    pub(super) fn mem_mc_get_info_v2(&self) -> Result<(), Errno> {
+        let arg: arg::MemGetMcMmapInfoV2 = self.read()?;
+        let pools = self.device().pools();
+        let chunk = pools.at_address(arg.pa).ok_or(Errno::ENOMEM)?;
+        let mem_handle = pools.publish(&chunk)?;
+        self.reply(&arg::MemGetMcMmapInfoV2 {
+            mmap_offset: chunk.pa(),
+            size: chunk.size(),
+            mem_handle,
+            ..arg
+        })
     }
 
     pub(super) fn dump_mem_chunks(&self) -> Result<(), Errno> {

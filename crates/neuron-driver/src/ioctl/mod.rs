@@ -6,15 +6,23 @@
 //! | `discovery` | what the device is and who has it open |
 //! | `memory` | allocation, lookup, chunk dump |
 //! | `copy` | copies, buffer copies, memset |
+//! | `engine` | DMA engines and queues |
+//! | `descriptors` | descriptors that processes build |
+//! | `bar` | BAR access, PROGRAM_ENGINE |
+//! | `reset` | resets and initialisation states |
 //! | [`mmap`] | not an ioctl, but the other way in |
 //!
 //! Handlers validate and translate; the work is done by the layers they call. Words
 //! that no handler takes answer EINVAL and are logged.
 
+mod bar;
 mod copy;
+mod descriptors;
 mod discovery;
+mod engine;
 mod memory;
 pub mod mmap;
+mod reset;
 
 use neuron_abi::cmd::{self, Command};
 use neuron_abi::errno::Errno;
@@ -59,9 +67,15 @@ const GATED: &[u8] = &[
     cmd::H2T_DMA_FREE_QUEUES.nr(),
 ];
 
+/// Stands for the kernel address that the shipped driver gives away: clients only use it
+/// as a base for register addresses, so any value does that cannot be a pointer.
+const BAR0_COOKIE: u64 = 1 << 60;
+
 /// One call: who asks, and where the argument is.
 pub(crate) struct Call<'a> {
     file: &'a OpenFile,
+    /// The calling process, which need not be the one that opened the file.
+    pid: i32,
     argument: u64,
     user: &'a dyn UserMemory,
 }
@@ -85,22 +99,32 @@ impl Call<'_> {
 }
 
 impl OpenFile {
-    /// Serves one ioctl. `argument` is the third argument of `ioctl(2)`: an address in
-    /// the caller's memory, which `user` reaches.
+    /// Serves one ioctl of the process that opened the file. `argument` is the third
+    /// argument of `ioctl(2)`: an address in the caller's memory, which `user` reaches.
     ///
     /// # Errors
     /// The errno of `spec/abi.md` for the command; EACCES for a command that needs a
     /// process slot from a process without; EINVAL for a word that is no command of this
     /// file's lane.
     pub fn ioctl(&self, word: u32, argument: u64, user: &dyn UserMemory) -> Result<(), Errno> {
-        let call = Call { file: self, argument, user };
-        let Some(command) = cmd::lookup(word) else {
-            tracing::warn!(word = format_args!("{word:#010x}"), pid = self.pid(), "unknown ioctl");
+        self.ioctl_as(self.pid(), word, argument, user)
+    }
+
+    /// Serves one ioctl of process `pid`, which got the file from the one that opened it,
+    /// as a forked child does. That gives it no process slot: it has one only if it opened
+    /// the device itself.
+    ///
+    /// # Errors
+    /// As [`ioctl`](Self::ioctl).
+    pub fn ioctl_as(&self, pid: i32, word: u32, argument: u64, user: &dyn UserMemory) -> Result<(), Errno> {
+        let call = Call { file: self, pid, argument, user };
+        let Some(command) = resolve(word) else {
+            tracing::warn!(word = format_args!("{word:#010x}"), pid, "unknown ioctl");
             return Err(Errno::EINVAL);
         };
         if self.mode() == OpenMode::Full {
             let gated = GATED.contains(&command.nr()) || *command == cmd::DRIVER_INFO_SET;
-            if gated && self.device().slots().usage(self.pid()).is_none() {
+            if gated && self.device().slots().usage(pid).is_none() {
                 return Err(Errno::EACCES);
             }
             if let Some(result) = call.full_lane(command) {
@@ -108,9 +132,38 @@ impl OpenFile {
             }
         }
         call.misc_lane(command).unwrap_or_else(|| {
-            tracing::warn!(command = command.name, pid = self.pid(), "ioctl not served here");
+            tracing::warn!(command = command.name, pid, "ioctl not served here");
             Err(Errno::EINVAL)
         })
+    }
+}
+
+/// The command of a word. Most words are compared whole; some numbers are taken by size,
+/// whatever the direction bits say (`spec/abi.md` 2.3, 2.4).
+fn resolve(word: u32) -> Option<&'static Command> {
+    if let Some(command) = cmd::lookup(word) {
+        return Some(command);
+    }
+    if !cmd::is_neuron(word) {
+        return None;
+    }
+    let size = cmd::size_of_word(word);
+    let by_size = |command: &'static Command| (command.size() == size).then_some(command);
+    match cmd::nr_of(word) {
+        // Longer structures are served their first 24 bytes.
+        nr if nr == cmd::DRIVER_INFO_GET.nr() && size >= cmd::DRIVER_INFO_GET.size() => {
+            Some(&cmd::DRIVER_INFO_GET)
+        }
+        nr if nr == cmd::MEM_MC_GET_INFO.nr() => {
+            by_size(&cmd::MEM_MC_GET_INFO).or_else(|| by_size(&cmd::MEM_MC_GET_INFO_V2))
+        }
+        nr if nr == cmd::HOST_DEVICE_ID_TO_RID_MAP.nr() => by_size(&cmd::HOST_DEVICE_ID_TO_RID_MAP),
+        nr if nr == cmd::POD_INFO.nr() => by_size(&cmd::POD_INFO),
+        nr if nr == cmd::POD_STATUS.nr() => {
+            by_size(&cmd::POD_STATUS).or_else(|| by_size(&cmd::POD_STATUS_V2))
+        }
+        nr if nr == cmd::MEM_BUF_ZEROCOPY64.nr() => by_size(&cmd::MEM_BUF_ZEROCOPY64),
+        _ => None,
     }
 }
 
@@ -125,6 +178,9 @@ impl Call<'_> {
             cmd::MEM_FREE => self.mem_free(),
             cmd::MEM_GET_PA => self.mem_get_pa(),
             cmd::MEM_GET_INFO => self.mem_get_info(),
+            cmd::MEM_GET_EXTENDED_INFO => self.mem_get_extended_info(),
+            cmd::MEM_MC_GET_INFO => self.mem_mc_get_info(),
+            cmd::MEM_MC_GET_INFO_V2 => self.mem_mc_get_info_v2(),
             cmd::DUMP_MEM_CHUNKS => self.dump_mem_chunks(),
             cmd::MEM_COPY => self.mem_copy(),
             cmd::MEM_COPY64 => self.mem_copy64(),
@@ -135,6 +191,35 @@ impl Call<'_> {
             cmd::MEM_BUF_COPY64 => self.mem_buf_copy64(),
             cmd::MEMSET => self.memset(),
             cmd::MEMSET64 => self.memset64(),
+            cmd::PROGRAM_ENGINE => self.program_engine(),
+            cmd::PROGRAM_ENGINE_NC => self.program_engine_nc(),
+            cmd::PROGRAM_ENGINE_NC64 => self.program_engine_nc64(),
+            cmd::DMA_ENG_INIT | cmd::DMA_QUEUE_RELEASE | cmd::NOTIFICATIONS_DESTROY_V1 => Ok(()),
+            cmd::DMA_ENG_SET_STATE => self.eng_set_state(),
+            cmd::DMA_ENG_GET_STATE => self.eng_get_state(),
+            cmd::DMA_QUEUE_INIT => self.queue_init(),
+            cmd::DMA_QUEUE_INIT_BATCH => self.queue_init_batch(),
+            cmd::DMA_QUEUE_COPY_START => self.queue_copy_start(),
+            cmd::DMA_ACK_COMPLETED => self.ack_completed(),
+            cmd::DMA_QUEUE_GET_STATE => self.queue_get_state(),
+            cmd::DMA_COPY_DESCRIPTORS => self.copy_descriptors(),
+            cmd::DMA_COPY_DESCRIPTORS64 => self.copy_descriptors64(),
+            cmd::DMA_DESCRIPTOR_COPYOUT => self.descriptor_copyout(),
+            // Served no longer; the kernel's entry turns its inner answer into this one.
+            cmd::DMA_QUIESCE_QUEUES => Err(Errno::ENOTTY),
+            cmd::H2T_DMA_ALLOC_QUEUES => self.h2t_alloc_queues(),
+            cmd::H2T_DMA_FREE_QUEUES => self.h2t_free_queues(),
+            cmd::BAR_READ => self.bar_read(),
+            cmd::BAR_WRITE => self.bar_write(),
+            cmd::DEVICE_INIT | cmd::DEVICE_RELEASE => Ok(()),
+            cmd::DEVICE_BDF => self.device_bdf(),
+            cmd::NOTIFICATIONS_QUEUE_INFO => Err(Errno::EPERM),
+            cmd::DEVICE_RESET => self.device_reset(),
+            cmd::DEVICE_READY => self.device_ready(),
+            cmd::DEVICE_RESET_STATUS => self.reply(&1_u8),
+            cmd::NC_RESET => self.nc_reset(),
+            cmd::NC_RESET_READY => self.nc_reset_ready(),
+            cmd::NC_MODEL_STARTED_COUNT => self.nc_model_started_count(),
             cmd::DEVICE_INFO => self.device_info(),
             cmd::DEVICE_APP_PID => self.device_app_pid(),
             cmd::DEVICE_GET_ALL_APPS_INFO => self.device_get_all_apps_info(),
@@ -150,6 +235,11 @@ impl Call<'_> {
             cmd::DRIVER_INFO_GET => self.driver_info(),
             cmd::DRIVER_INFO_SET => Err(Errno::ENOTSUPP),
             cmd::COMPATIBLE_VERSION => self.compatible_version(),
+            cmd::HOST_DEVICE_ID_TO_RID_MAP => self.host_device_id_to_rid_map(),
+            cmd::GET_LOGICAL_TO_PHYSICAL_NC_MAP => self.logical_to_physical_nc_map(),
+            cmd::POD_INFO => self.pod_info(),
+            cmd::POD_STATUS => self.pod_status(),
+            cmd::POD_STATUS_V2 => self.pod_status_v2(),
             _ => return None,
         })
     }

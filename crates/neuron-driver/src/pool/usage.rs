@@ -56,9 +56,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// The category it counts under.
+    /// The category it counts under: the contiguous scratchpad has the shared one's counter.
     pub const fn counted(self) -> u32 {
         match self.location {
+            _ if self.category == Category::ContiguousScratchpadDevice as u32 => {
+                Category::ScratchpadDevice as u32
+            }
             _ if self.category < CATEGORIES as u32 => self.category,
             MemLocation::Device => Category::UnknownDevice as u32,
             _ => Category::UnknownHost as u32,

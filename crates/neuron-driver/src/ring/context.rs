@@ -3,6 +3,7 @@
 
 use neuron_abi::errno::Errno;
 
+use super::transfer::Transfer;
 use crate::pool::ChunkRef;
 
 /// Contexts of a ring: synchronous, and two that take turns.
@@ -38,13 +39,24 @@ impl Which {
     }
 }
 
+/// A batch on the ring whose marker has not been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// What it copies.
+    pub transfer: Transfer,
+    /// Descriptors to acknowledge, marker included.
+    pub descriptors: u32,
+    /// When it was started, microseconds.
+    pub start: u64,
+}
+
 /// A copy that runs and was not waited for.
 #[derive(Debug)]
 pub struct Running {
     /// Process that started it.
     pub pid: i32,
-    /// Descriptors to acknowledge, marker included; 0 for a copy of nothing.
-    pub descriptors: u32,
+    /// What was staged for it, to stage it again after a reset; `None` for a copy of nothing.
+    pub staged: Option<Staged>,
     /// The ring was reset under it: its outcome is unknown for good.
     pub lost: bool,
     /// Both ends stay allocated until the engine is done with them.
@@ -95,6 +107,15 @@ impl Contexts {
         for running in self.running.iter_mut().flatten() {
             running.lost = true;
         }
+    }
+
+    /// Copies that run beside `which`, and can be staged again.
+    pub fn others(&mut self, which: Which) -> impl Iterator<Item = (Which, &mut Running)> {
+        [Which::Async1, Which::Async2]
+            .into_iter()
+            .zip(&mut self.running)
+            .filter(move |(other, _)| *other != which)
+            .filter_map(|(other, slot)| Some((other, slot.as_mut()?)))
     }
 
     /// Contexts in use by a process.

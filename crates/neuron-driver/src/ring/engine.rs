@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use neuron_abi::errno::Errno;
 use neuron_udma::Udma;
 
-use super::H2tRing;
+use super::{H2tRing, Queue};
 use crate::arch::{Arch, ENGINE_SLOTS, QUEUES};
 
 /// All engine slots of a device.
@@ -35,35 +35,6 @@ pub struct Engine {
     pub queues: [Queue; QUEUES as usize],
 }
 
-/// One queue of an engine.
-#[derive(Default)]
-pub struct Queue {
-    /// Process that bound it; 0 is the driver, or nobody.
-    pub owner: i32,
-    /// What is on it.
-    pub ring: Ring,
-}
-
-/// What is bound to a queue (`spec/driver.md` 2).
-#[derive(Default)]
-pub enum Ring {
-    /// Nothing.
-    #[default]
-    Unused,
-    /// A ring the driver copies with. It owns its memory, marker and contexts.
-    H2t(Arc<H2tRing>),
-}
-
-impl Ring {
-    /// The H2T ring, if that is what it is (`ndmar_h2t_ring_is_h2t`).
-    pub const fn h2t(&self) -> Option<&Arc<H2tRing>> {
-        match self {
-            Self::H2t(ring) => Some(ring),
-            Self::Unused => None,
-        }
-    }
-}
-
 impl Engine {
     /// A queue by number.
     ///
@@ -77,7 +48,7 @@ impl Engine {
     pub fn holds(&self, ring: &Arc<H2tRing>) -> bool {
         self.queues
             .get(ring.qid() as usize)
-            .and_then(|queue| queue.ring.h2t())
+            .and_then(Queue::h2t)
             .is_some_and(|bound| Arc::ptr_eq(bound, ring))
     }
 }
@@ -123,14 +94,14 @@ impl Engines {
     /// ENOENT if the core was not brought up.
     pub fn default_ring(&self, core: u32) -> Result<Arc<H2tRing>, Errno> {
         let mut engine = self.lock(self.arch.h2t_engine(core))?;
-        engine.queue(self.arch.default_queue(core))?.ring.h2t().cloned().ok_or(Errno::ENOENT)
+        engine.queue(self.arch.default_queue(core))?.h2t().cloned().ok_or(Errno::ENOENT)
     }
 
     /// All H2T rings, engines and queues ascending.
     pub fn h2t_rings(&self) -> Vec<Arc<H2tRing>> {
         let of_engine = |id| {
             let rings: Vec<_> = match self.lock(id) {
-                Ok(engine) => engine.queues.iter().filter_map(|queue| queue.ring.h2t().cloned()).collect(),
+                Ok(engine) => engine.queues.iter().filter_map(|queue| queue.h2t().cloned()).collect(),
                 Err(_) => Vec::new(),
             };
             rings

@@ -8,6 +8,7 @@ use neuron_udma::RingBase;
 
 use super::context::Contexts;
 use super::marker::{self, Marker};
+use super::queue::Addresses;
 use super::{H2T_RING, H2T_RING_BYTES};
 use crate::hw::DmaMemory;
 use crate::pool::{ChunkRef, Lifespan, Pools, Request};
@@ -19,20 +20,26 @@ pub struct H2tRing {
     engine: u32,
     qid: u32,
     core: u32,
-    tx: ChunkRef,
-    rx: ChunkRef,
-    markers: ChunkRef,
+    memory: H2tMemory,
     /// The ring copy lock: held for the whole of a copy.
     contexts: Mutex<Contexts>,
 }
 
-impl H2tRing {
-    /// Allocates the ring's memory: RX, TX, marker, in this order, all host memory of
-    /// device lifespan, zeroed so that no stale phase can be read. Programs nothing.
+/// Memory of an H2T ring that is on no queue yet.
+#[derive(Debug)]
+pub struct H2tMemory {
+    tx: ChunkRef,
+    rx: ChunkRef,
+    markers: ChunkRef,
+}
+
+impl H2tMemory {
+    /// Allocates RX, TX, marker, in this order, all host memory of device lifespan, zeroed
+    /// so that no stale phase can be read. Programs nothing.
     ///
     /// # Errors
     /// ENOMEM; what was allocated is given back.
-    pub fn allocate(pools: &Pools, engine: u32, qid: u32, core: u32) -> Result<Self, Errno> {
+    pub fn allocate(pools: &Pools, core: u32) -> Result<Self, Errno> {
         let mut taken: Vec<ChunkRef> = Vec::with_capacity(3);
         for bytes in [H2T_RING_BYTES, H2T_RING_BYTES, marker::BUFFER_BYTES] {
             match pools.allocate(Request::driver_host(bytes, core, Lifespan::Device)) {
@@ -49,14 +56,31 @@ impl H2tRing {
                 memory.fill(0);
             }
         }
-        Ok(Self { engine, qid, core, tx, rx, markers, contexts: Mutex::default() })
+        Ok(Self { tx, rx, markers })
     }
 
-    /// Takes the chunks off the pools' lists: they go when the ring's last holder does.
+    /// Takes the chunks off the pools' lists: they go when their last holder does.
     pub fn discard(&self, pools: &Pools) {
         for chunk in [&self.tx, &self.rx, &self.markers] {
             pools.discard(chunk);
         }
+    }
+
+    /// Where (TX, RX) are on the bus, for programming.
+    pub fn bases(&self) -> (RingBase, RingBase) {
+        (RingBase::new(self.tx.pa(), H2T_RING), RingBase::new(self.rx.pa(), H2T_RING))
+    }
+}
+
+impl H2tRing {
+    /// A ring of this memory on a queue, copying for a core.
+    pub fn new(memory: H2tMemory, engine: u32, qid: u32, core: u32) -> Self {
+        Self { engine, qid, core, memory, contexts: Mutex::default() }
+    }
+
+    /// Takes its chunks off the pools' lists: they go when the ring's last holder does.
+    pub fn discard(&self, pools: &Pools) {
+        self.memory.discard(pools);
     }
 
     /// Engine it is on.
@@ -76,24 +100,34 @@ impl H2tRing {
 
     /// Where (TX, RX) are on the bus, for programming.
     pub fn bases(&self) -> (RingBase, RingBase) {
-        (RingBase::new(self.tx.pa(), H2T_RING), RingBase::new(self.rx.pa(), H2T_RING))
+        self.memory.bases()
+    }
+
+    /// Bus addresses of both rings.
+    pub fn addresses(&self) -> Addresses {
+        Addresses { tx: self.memory.tx.pa(), rx: self.memory.rx.pa() }
+    }
+
+    /// Bus address of the marker buffer.
+    pub fn marker_address(&self) -> u64 {
+        self.memory.markers.pa()
     }
 
     /// Ring memory of (TX, RX).
     ///
     /// # Errors
-    /// EINVAL never, for a ring made by [`allocate`](Self::allocate).
+    /// EINVAL never: the chunks are host memory.
     pub fn memory(&self) -> Result<(&DmaMemory, &DmaMemory), Errno> {
-        self.tx.host_memory().zip(self.rx.host_memory()).ok_or(Errno::EINVAL)
+        self.memory.tx.host_memory().zip(self.memory.rx.host_memory()).ok_or(Errno::EINVAL)
     }
 
     /// The marker of a context.
     ///
     /// # Errors
-    /// EINVAL never, for a ring made by [`allocate`](Self::allocate).
+    /// EINVAL never, for one of the three contexts.
     pub fn marker(&self, context: usize) -> Result<Marker<'_>, Errno> {
-        let memory = self.markers.host_memory().ok_or(Errno::EINVAL)?;
-        Marker::new(memory.slice(), self.markers.pa(), context)
+        let markers = &self.memory.markers;
+        Marker::new(markers.host_memory().ok_or(Errno::EINVAL)?.slice(), markers.pa(), context)
     }
 
     /// Takes the copy lock.

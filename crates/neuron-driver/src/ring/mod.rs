@@ -3,8 +3,10 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`engine`] | the 132 engine slots, one lock each, and the queues it guards |
+//! | [`queue`] | what is on a queue: H2T, service or model ring, or nothing |
 //! | [`h2t`] | the ring the driver copies with: its chunks, marker and contexts |
 //! | [`marker`] | the two words whose copy tells that a batch is done |
+//! | [`transfer`] | what is copied, cut into pieces and batches |
 //! | [`context`] | copies in progress on one ring |
 //!
 //! Building descriptors and waiting for them is [`dma`](crate::dma)'s business, bringing
@@ -14,9 +16,12 @@ pub mod context;
 pub mod engine;
 pub mod h2t;
 pub mod marker;
+pub mod queue;
+pub mod transfer;
 
-pub use engine::{Engine, Engines, Queue, Ring};
-pub use h2t::H2tRing;
+pub use engine::{Engine, Engines};
+pub use h2t::{H2tMemory, H2tRing};
+pub use queue::{Addresses, Bound, Flavour, Queue};
 
 /// Descriptors an H2T ring is asked for; batches are sized by this number.
 pub const H2T_DESCRIPTORS: u32 = 4096;

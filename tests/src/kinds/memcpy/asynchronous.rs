@@ -11,9 +11,11 @@ use neuron_abi::{arg, cmd};
 use neuron_driver::dma::BATCH_BYTES;
 use neuron_driver::ring::{H2T_RING, H2tRing};
 
-use super::batch::{Cursors, cursors, equal_batches, no_access_outside, recorded_cursors, ring};
-use super::rig::{Bench, End, Rig};
+use super::batch::{equal_batches, no_access_outside, ring};
+use super::rig::{End, Rig};
 use crate::client::Chunk;
+use crate::kinds::bench::Bench;
+use crate::kinds::cursors::{Cursors, cursors, recorded_cursors};
 use crate::vectors::difference::{ASYNC_CONTEXT_LOST, ASYNC_CONTEXT_TAKEN, ASYNC_TOO_LONG};
 use crate::vectors::{Difference, Mismatch, Object, Outcome, equal};
 
@@ -30,7 +32,7 @@ const EBUSY: i64 = -16;
 /// # Errors
 /// What differs, and in which step.
 pub fn check(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
-    let rig = bench.running()?;
+    let rig = Rig::running(bench)?;
     let steps = case.objects("steps")?;
     let session = Session {
         ring: ring(&rig.board, case)?,
@@ -126,7 +128,11 @@ impl Session<'_> {
         }
         let recorded = recorded_cursors(step, "after")?;
         let wanted = [model.ring(self.core).cursors(); 2];
-        equal("cursors after", cursors(&self.rig.board, &self.ring)?, wanted)?;
+        equal(
+            "cursors after",
+            cursors(self.rig.board.device(), self.ring.engine(), self.ring.qid())?,
+            wanted,
+        )?;
         if rows.is_empty() {
             equal("cursors that we promise", wanted, recorded)?;
         }
@@ -194,13 +200,13 @@ impl Session<'_> {
 
 /// What we promise for one copy.
 #[derive(Debug)]
-struct Answer {
-    ret: i64,
-    handle: u32,
+pub(crate) struct Answer {
+    pub(crate) ret: i64,
+    pub(crate) handle: u32,
     /// Descriptors of each batch.
-    batches: Vec<u32>,
+    pub(crate) batches: Vec<u32>,
     /// The row of the table that the copy falls under, and what it says was recorded.
-    row: Option<(Difference, i64)>,
+    pub(crate) row: Option<(Difference, i64)>,
 }
 
 impl Answer {
@@ -211,7 +217,7 @@ impl Answer {
 
 /// Rings by core.
 #[derive(Debug, Default)]
-struct Model {
+pub(crate) struct Model {
     rings: BTreeMap<u32, Ring>,
 }
 
@@ -250,8 +256,13 @@ impl Model {
         self.rings.entry(core).or_default()
     }
 
+    /// Whether no copy runs that somebody has to wait for.
+    pub(crate) fn is_idle(&mut self, core: u32) -> bool {
+        self.ring(core).running == [None; 2]
+    }
+
     /// `spec/dma-op.md` 5: what is checked, in which order, before anything is touched.
-    fn copy(&mut self, core: u32, size: u64, previous: u32) -> Answer {
+    pub(crate) fn copy(&mut self, core: u32, size: u64, previous: u32) -> Answer {
         let ring = self.ring(core);
         let (own, waited) = match previous {
             u32::MAX => (1, None),
@@ -286,7 +297,7 @@ impl Model {
         }
     }
 
-    fn wait(&mut self, core: u32, handle: u32) -> i64 {
+    pub(crate) fn wait(&mut self, core: u32, handle: u32) -> i64 {
         if self.ring(core).finish(handle) { 0 } else { EINVAL }
     }
 }

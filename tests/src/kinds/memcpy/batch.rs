@@ -1,11 +1,11 @@
-//! Recorded batches, rings and cursors, and the same of ours.
+//! Recorded batches and rings, and the same of ours.
 
 use std::sync::Arc;
 
 use neuron_driver::ring::H2tRing;
-use neuron_udma::regs::Direction;
 use serde_json::Value;
 
+use crate::kinds::cursors::{cursors, recorded_cursors};
 use crate::machine::recorder::Recording;
 use crate::machine::{Batch, Board, Pair, equal_accesses};
 use crate::vectors::object::{bytes, number};
@@ -14,62 +14,13 @@ use crate::vectors::{Mismatch, Object, equal, equal_hex};
 /// Data descriptors shown from each end of a batch.
 const SHOWN: usize = 3;
 
-/// Cursors of one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursors {
-    /// Next slot to be taken.
-    pub next: u32,
-    /// Next slot to be acknowledged.
-    pub completed: u32,
-    /// Ring id of the lap.
-    pub ring_id: u8,
-}
-
-impl Cursors {
-    /// Those of a ring that was just programmed.
-    pub const FRESH: Self = Self { next: 0, completed: 0, ring_id: 1 };
-}
-
-/// Our cursors of (TX, RX) of a ring.
-///
-/// # Errors
-/// If the ring's queue does not exist.
-pub fn cursors(board: &Board, ring: &H2tRing) -> Result<[Cursors; 2], Mismatch> {
-    let engine = board.device().engines().lock(ring.engine()).map_err(|e| Mismatch::new(e.to_string()))?;
-    let one = |direction| {
-        let queue = engine.udma.queue(direction, ring.qid()).map_err(|e| Mismatch::new(e.to_string()))?;
-        let cursor = queue.cursor();
-        Ok(Cursors { next: cursor.next(), completed: cursor.completed(), ring_id: cursor.ring_id() })
-    };
-    Ok([one(Direction::Tx)?, one(Direction::Rx)?])
-}
-
-/// Recorded cursors of (TX, RX).
-///
-/// # Errors
-/// If the field does not hold them.
-pub fn recorded_cursors(case: &Object<'_>, field: &str) -> Result<[Cursors; 2], Mismatch> {
-    let both = case.object(field)?;
-    let one = |direction| {
-        let cursors = both.object(direction)?;
-        let found = Cursors {
-            next: cursors.word("next_desc")?,
-            completed: cursors.word("next_cdesc")?,
-            ring_id: cursors.word("ring_id")? as u8,
-        };
-        cursors.finish().map(|()| found)
-    };
-    let found = [one("tx")?, one("rx")?];
-    both.finish().map_err(|error| error.at(field))?;
-    Ok(found)
-}
-
-/// Compares our cursors with recorded ones.
+/// Compares our cursors of a ring with recorded ones.
 ///
 /// # Errors
 /// If they differ.
 pub fn equal_cursors(board: &Board, ring: &H2tRing, case: &Object<'_>, field: &str) -> Result<(), Mismatch> {
-    equal(format!("cursors {field}"), cursors(board, ring)?, recorded_cursors(case, field)?)
+    let ours = cursors(board.device(), ring.engine(), ring.qid())?;
+    equal(format!("cursors {field}"), ours, recorded_cursors(case, field)?)
 }
 
 /// The default ring of our driver that a case is about, which is where it was recorded.

@@ -3,7 +3,8 @@
 use neuron_abi::{arg, cmd};
 
 use super::batch::{all_on, equal_batches, equal_cursors, ring};
-use super::rig::{Bench, End, Rig};
+use super::rig::{End, Rig};
+use crate::kinds::bench::Bench;
 use crate::machine::Pattern;
 use crate::vectors::{Mismatch, Object, Outcome, equal};
 
@@ -34,7 +35,7 @@ pub const fn copy_argument(source: End, destination: End, size: u64) -> arg::Mem
 /// # Errors
 /// What differs.
 pub fn sync(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
-    let rig = bench.running()?;
+    let rig = Rig::running(bench)?;
     let size = case.number("size")?;
     let cores = (case.word("src_nc")?, case.word("dst_nc")?);
     let (source, destination) = ends(&rig, case, cores)?;
@@ -64,7 +65,7 @@ pub fn sync(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
 /// # Errors
 /// What differs.
 pub fn memset(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
-    let rig = bench.running()?;
+    let rig = Rig::running(bench)?;
     let (offset, size, value) = (case.number("offset")?, case.number("size")?, case.word("value")?);
     let end = rig.end("destination", case.number("dst")?, offset + size, case.word("nc")?)?;
     let destination = End { offset: end.offset + offset, ..end };

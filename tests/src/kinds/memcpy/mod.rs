@@ -22,8 +22,8 @@ pub mod wrap;
 
 use neuron_abi::arch::Generation;
 
+use crate::kinds::bench::Bench;
 use crate::vectors::{Mismatch, Object, Outcome};
-use rig::Bench;
 
 /// Modes that are run together: they take about as long as the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,71 +1,15 @@
 //! The driver and one process on a fresh device, for one case.
 
-use std::cell::Cell;
-use std::sync::Arc;
-
-use neuron_abi::arch::{Generation, PAGE_SIZE};
-use neuron_ndl::software::HostMemory;
+use neuron_abi::arch::PAGE_SIZE;
 
 use crate::client::{Chunk, Client};
+use crate::kinds::bench::Bench;
+use crate::machine::board::Cores;
 use crate::machine::{Board, Pattern, Window};
-use crate::vectors::{Mismatch, equal, equal_hex};
+use crate::vectors::{Mismatch, equal_hex};
 
 /// A value that no pattern test relies on, around what a copy may write.
 const GUARD: u8 = 0xa5;
-
-/// What the cases of a generation share: host memory, all of it free between two cases.
-pub struct Bench {
-    generation: Generation,
-    host: Arc<HostMemory>,
-    seed: Cell<u64>,
-}
-
-impl Bench {
-    /// A bench with host memory.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn new(generation: Generation) -> Result<Self, Mismatch> {
-        let host = HostMemory::new().map_err(|error| Mismatch::new(format!("host memory: {error}")))?;
-        Ok(Self { generation, host: Arc::new(host), seed: Cell::new(0) })
-    }
-
-    /// The generation.
-    pub const fn generation(&self) -> Generation {
-        self.generation
-    }
-
-    /// A device with engines that run.
-    ///
-    /// # Errors
-    /// If it does not come up.
-    pub fn running(&self) -> Result<Rig, Mismatch> {
-        Rig::on(Board::running(self.generation, &self.host)?)
-    }
-
-    /// A device whose engines do nothing.
-    ///
-    /// # Errors
-    /// If it does not come up.
-    pub fn still(&self) -> Result<Rig, Mismatch> {
-        Rig::on(Board::still(self.generation, &self.host)?)
-    }
-
-    /// A pattern that no earlier case used: host memory still holds theirs.
-    pub fn pattern(&self) -> Pattern {
-        let seed = self.seed.get() + 1;
-        self.seed.set(seed);
-        Pattern::random(seed)
-    }
-
-    /// Whether devices that are gone gave all host memory back.
-    ///
-    /// # Errors
-    /// If they did not.
-    pub fn check_host_memory(&self) -> Result<(), Mismatch> {
-        equal("host memory that a removed device kept", self.host.in_use(), 0)
-    }
-}
 
 /// A driver and a process that has its device open. The process exits before the device
 /// goes.
@@ -86,6 +30,22 @@ pub struct End {
 }
 
 impl Rig {
+    /// A device whose engines run, all cores up.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn running(bench: &Bench) -> Result<Self, Mismatch> {
+        Self::on(bench.running(Cores::Up)?)
+    }
+
+    /// A device whose engines do nothing, all cores up.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn still(bench: &Bench) -> Result<Self, Mismatch> {
+        Self::on(bench.still(Cores::Up)?)
+    }
+
     fn on(board: Board) -> Result<Self, Mismatch> {
         Ok(Self { client: Client::open(board.device())?, board })
     }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::batch::{all_on, equal_cursors, equal_pair, ring};
 use super::copies::{copy_argument, ends};
-use super::rig::Bench;
+use super::rig::Rig;
+use crate::kinds::bench::Bench;
 use crate::machine::Pair;
 use crate::vectors::object::{bytes, number};
 use crate::vectors::{Mismatch, Object, Outcome, equal};
@@ -24,7 +25,7 @@ struct Shown {
 /// # Errors
 /// What differs.
 pub fn check(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
-    let rig = bench.running()?;
+    let rig = Rig::running(bench)?;
     let (size, core) = (case.number("size")?, case.word("nc")?);
     let (source, destination) = ends(&rig, case, (core, core))?;
     let ring = ring(&rig.board, case)?;

@@ -3,8 +3,16 @@
 
 use neuron_udma::{Copy, MAX_DESCRIPTOR_BYTES};
 
-use super::BATCH_DESCRIPTORS;
+use super::H2T_DESCRIPTORS;
 use crate::arch;
+
+/// Index of the last data descriptor of a full batch; it is tested before the
+/// descriptor is counted (`spec/dma-op.md` 1).
+pub const SYNC_THRESHOLD: u32 = H2T_DESCRIPTORS / 2 - neuron_udma::GUARD_GAP - 1;
+/// Data descriptors of a full batch.
+pub const BATCH_DESCRIPTORS: u32 = SYNC_THRESHOLD + 1;
+/// Bytes of a full batch: an asynchronous copy is at most this long.
+pub const BATCH_BYTES: u64 = BATCH_DESCRIPTORS as u64 * MAX_DESCRIPTOR_BYTES as u64;
 
 /// A copy between two bus addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +49,7 @@ impl Transfer {
         if whole <= BATCH_DESCRIPTORS as u64 {
             Batch { bytes: self.bytes, descriptors: whole as u32 }
         } else {
-            Batch { bytes: super::BATCH_BYTES, descriptors: BATCH_DESCRIPTORS }
+            Batch { bytes: BATCH_BYTES, descriptors: BATCH_DESCRIPTORS }
         }
     }
 

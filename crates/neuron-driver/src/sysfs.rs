@@ -1,0 +1,227 @@
+//! The tree that the driver shows under `/sys` (`spec/sysfs.md`): what `neuron-top`,
+//! exporters and device plugins read. Content only; writing files is the caller's.
+
+use neuron_abi::memory::{Category, MemLocation};
+
+use crate::device::Device;
+use crate::pool::Counter;
+
+/// One file of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Path below the root, without a leading slash.
+    pub path: String,
+    /// Permission bits.
+    pub mode: u32,
+    /// All of it, newline included where the driver writes one.
+    pub content: String,
+}
+
+/// Version that this driver implements, as `/sys/module/neuron/version` shows it (our
+/// choice of form).
+pub const VERSION: &str = "2.27.4.0";
+
+/// Where device nodes are.
+pub const DEVICES: &str = "sys/devices/virtual/neuron_device";
+/// Where links to them, and the class files, are.
+pub const CLASS: &str = "sys/class/neuron_device";
+/// Where the module's version and parameters are.
+pub const MODULE: &str = "sys/module/neuron";
+
+const READ_ALL: u32 = 0o444;
+const OWNER_READS: u32 = 0o400;
+const OWNER_WRITES: u32 = 0o644;
+
+const STATUS: [&str; 24] = [
+    "success",
+    "failure",
+    "timeout",
+    "exec_bad_input",
+    "hw_error",
+    "execute_completed_with_error",
+    "execute_completed_with_num_error",
+    "generic_error",
+    "resource_error",
+    "resource_nc_error",
+    "execute_failed_to_queue",
+    "invalid_error",
+    "unsupported_neff_version",
+    "oob_error",
+    "hw_collectives_error",
+    "hw_hbm_ue_error",
+    "hw_nc_ue_error",
+    "hw_dma_abort_error",
+    "execute_sw_nq_overflow",
+    "execute_sw_semaphore_error",
+    "execute_sw_event_error",
+    "execute_sw_psum_collision",
+    "execute_sw_sequencer_fatal",
+    "hw_repairable_hbm_ue_error",
+];
+const OTHER_INFO: [&str; 6] = [
+    "model_load_count",
+    "reset_req_count",
+    "reset_fail_count",
+    "inference_count",
+    "flop_count",
+    "nc_time_in_use",
+];
+
+// Offsets in the firmware's mailbox RAM.
+const SERIAL_LOW: u64 = 0x38;
+const SERIAL_HIGH: u64 = 0x3c;
+const SRAM_ECC: u64 = 0x40;
+const HBM_ECC: u64 = 0x44;
+const NOT_READY: u32 = 0xdead_beef;
+
+/// Collects files under one folder.
+struct Folder<'a> {
+    files: &'a mut Vec<File>,
+    path: String,
+}
+
+impl Folder<'_> {
+    fn file(&mut self, name: &str, mode: u32, content: impl Into<String>) {
+        self.files.push(File { path: format!("{}/{name}", self.path), mode, content: content.into() });
+    }
+
+    fn folder(&mut self, name: &str) -> Folder<'_> {
+        Folder { path: format!("{}/{name}", self.path), files: self.files }
+    }
+
+    /// A counter directory: current, last and highest bytes.
+    fn counter(&mut self, name: &str, counter: Counter) {
+        let mut folder = self.folder(name);
+        for (name, value) in [("total", counter.total), ("present", counter.present), ("peak", counter.peak)]
+        {
+            folder.file(name, OWNER_WRITES, format!("{value}\n"));
+        }
+    }
+
+    /// A counter of events, which nothing has counted.
+    fn events(&mut self, name: &str, total: u64) {
+        let mut folder = self.folder(name);
+        folder.file("total", OWNER_WRITES, format!("{total}\n"));
+        folder.file("present", OWNER_WRITES, "0\n");
+    }
+}
+
+impl Device {
+    /// The device's part of the tree as it is now. What only a runtime's data store would
+    /// change is zero, and so are the tensor engines' counters, since nothing computes.
+    pub fn sysfs(&self) -> Vec<File> {
+        let mut files = Vec::new();
+        let mut node = Folder { files: &mut files, path: format!("{DEVICES}/neuron{}", self.index()) };
+        node.file("reset", 0o600, "1\n");
+        node.file("core_count", OWNER_READS, self.geometry().cores.to_string());
+        let neighbours: Vec<_> = self.neighbours().iter().map(u8::to_string).collect();
+        node.file("connected_devices", OWNER_READS, format!("{}\n", neighbours.join(", ")));
+        self.info(&mut node.folder("info"));
+        self.device_stats(&mut node.folder("stats"));
+        for core in 0..self.geometry().cores {
+            self.core(core, &mut node.folder(&format!("neuron_core{core}")));
+        }
+        files
+    }
+
+    fn info(&self, info: &mut Folder<'_>) {
+        info.file("notify_delay", OWNER_WRITES, "-1\n");
+        info.file("serial_number", OWNER_WRITES, self.serial_number());
+        let product = self.product();
+        let mut architecture = info.folder("architecture");
+        architecture.file("arch_type", OWNER_WRITES, format!("ND{}\n", product.device_arch));
+        architecture.file("instance_type", OWNER_WRITES, format!("{}\n", product.instance));
+        architecture.file("device_name", OWNER_WRITES, format!("{}\n", product.device_name));
+    }
+
+    /// Empty line when it cannot be read or is not set.
+    fn serial_number(&self) -> String {
+        match (self.mailbox(SERIAL_LOW), self.mailbox(SERIAL_HIGH)) {
+            (Some(low), Some(high)) if (low, high) != (0, 0) && low != NOT_READY && high != NOT_READY => {
+                format!("{:016x}\n", u64::from(high) << 32 | u64::from(low))
+            }
+            _ => "\n".to_owned(),
+        }
+    }
+
+    fn mailbox(&self, offset: u64) -> Option<u32> {
+        self.hardware().read(self.arch().misc_ram + offset).ok()
+    }
+
+    fn device_stats(&self, stats: &mut Folder<'_>) {
+        let errors = |offset| self.mailbox(offset).unwrap_or(0) & 0xffff;
+        let channels = 0..self.geometry().hbm.len() as u64;
+        let memory: u32 = channels.map(|channel| errors(HBM_ECC + 4 * channel)).sum();
+        let mut hardware = stats.folder("hardware");
+        hardware.file("sram_ecc_uncorrected", OWNER_WRITES, format!("{}\n", errors(SRAM_ECC)));
+        hardware.file("mem_ecc_uncorrected", OWNER_WRITES, format!("{memory}\n"));
+        hardware.file("mem_ecc_repairable_uncorrected", OWNER_WRITES, "0\n");
+        let no_data = "POWER_STATUS_NO_DATA,0,0.00,0.00,0.00\n";
+        stats.folder("power").file("utilization", OWNER_WRITES, no_data);
+        let mut usage = stats.folder("memory_usage");
+        let mut host = usage.folder("host_mem");
+        for category in Category::ALL.iter().filter(|category| category.location() == MemLocation::Host) {
+            host.counter(leaf(*category), self.pools().host_counter(*category));
+        }
+    }
+
+    fn core(&self, core: u32, node: &mut Folder<'_>) {
+        let arch = format!("NC{}\n", self.product().core_arch);
+        node.folder("info").folder("architecture").file("arch_type", OWNER_WRITES, arch);
+        let mut stats = node.folder("stats");
+        let (host, device) = self.pools().core_counters(core);
+        let mut usage = stats.folder("memory_usage");
+        usage.counter("host_mem", host);
+        usage.counter("device_mem", device);
+        let mut by_category = usage.folder("device_mem");
+        for category in Category::ALL.iter().filter(|category| category.location() == MemLocation::Device) {
+            // The contiguous scratchpad shows in the shared scratchpad's node.
+            if *category != Category::ContiguousScratchpadDevice {
+                let counter = self.pools().device_counter(core, *category);
+                by_category.counter(leaf(*category), counter);
+            }
+        }
+        let mut status = stats.folder("status");
+        STATUS.iter().for_each(|name| status.events(name, 0));
+        let mut other = stats.folder("other_info");
+        OTHER_INFO.iter().for_each(|name| other.events(name, 0));
+        let rows: String = (0..4).map(|row| format!("{row},0,0,0\n")).collect();
+        let counters = format!("xrow_grp,mm_active,wl_active,idle\n{rows}");
+        stats.folder("tensor_engine").file("pe_cntrs", OWNER_WRITES, counters);
+    }
+}
+
+/// Last part of a category's node: the sheet gives host ones with their folder.
+fn leaf(category: Category) -> &'static str {
+    let node = category.sysfs_node();
+    node.rsplit_once('/').map_or(node, |(_, leaf)| leaf)
+}
+
+/// Files that are there once, whatever the devices: the class's and the module's. Their
+/// values are V2's; an ultraserver would show its ids.
+pub fn shared(params: &crate::Params) -> Vec<File> {
+    let mut files = Vec::new();
+    let mut class = Folder { files: &mut files, path: CLASS.to_owned() };
+    for name in ["node_id_2", "node_id_4"] {
+        class.file(name, READ_ALL, "-1\n");
+    }
+    for name in ["server_id_2", "server_id_4"] {
+        class.file(name, READ_ALL, "0000000000000000\n");
+    }
+    class.file("ultraserver_mode", READ_ALL, "\n");
+    let mut module = Folder { files: &mut files, path: MODULE.to_owned() };
+    module.file("version", READ_ALL, format!("{VERSION}\n"));
+    let mut parameters = module.folder("parameters");
+    let flag = |on: bool| if on { "1\n" } else { "0\n" }.to_owned();
+    for (name, value) in [
+        ("dma_teardown_on_exit", flag(params.teardown_on_exit)),
+        ("mempool_min_alloc_size", format!("{}\n", crate::pool::GRANULE)),
+        ("mempool_host_memory_size", format!("{}\n", params.pools.host_reserve)),
+        ("mempool_small_pool_size", format!("{}\n", params.pools.small_pool_size)),
+        ("mempool_small_alloc_max", format!("{}\n", params.pools.small_alloc_max)),
+        ("no_reset", flag(params.no_reset)),
+    ] {
+        parameters.file(name, 0o660, value);
+    }
+    files
+}
