@@ -32,3 +32,6 @@ pub const DEFAULT_H2T_QUEUE: i32 = -1;
 
 /// Core map that means "the whole device".
 pub const DEVICE_MAP: u32 = u32::MAX;
+
+/// Entries of a completion queue of asynchronous zero-copy requests (spec/dma-op.md 8).
+pub const COMPLETION_QUEUE_ENTRIES: u32 = 1024;

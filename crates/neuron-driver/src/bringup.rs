@@ -111,6 +111,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        self.completer().stop();
         self.close_cores(u32::MAX);
         self.pools().sweep_device();
     }

@@ -8,6 +8,7 @@ use neuron_abi::errno::Errno;
 use neuron_abi::limits::{DATASTORE_SIZE, MAX_PROCESSES};
 
 use crate::arch::{Arch, WaitPolicy};
+use crate::dma::zerocopy::completer::Completer;
 use crate::hw::{Clock, Hardware, Identity};
 use crate::pool::{ChunkRef, Lifespan, PoolParams, Pools, Request};
 use crate::resets::Resets;
@@ -24,6 +25,8 @@ pub struct Params {
     pub no_reset: bool,
     /// Reset the queues of a process that exits; without it its rings stay programmed.
     pub teardown_on_exit: bool,
+    /// Offer zero-copy where a copy may have to be staged again after a reset (V2).
+    pub zerocopy_trn1_override: bool,
     /// Overrides the generation's wait factor (`spec/arch.md` 6), to show older drivers.
     pub wait_factor: Option<u64>,
     /// Devices in the machine, for the neighbour tables.
@@ -39,6 +42,7 @@ impl Default for Params {
             pools: PoolParams::default(),
             no_reset: false,
             teardown_on_exit: true,
+            zerocopy_trn1_override: false,
             wait_factor: None,
             device_count: 1,
             bring_up: true,
@@ -69,6 +73,7 @@ pub struct Device {
     memset: Mutex<ChunkRef>,
     /// Ring that queues of dead processes are pointed at.
     dummy_ring: ChunkRef,
+    completer: Completer,
 }
 
 impl Device {
@@ -108,6 +113,7 @@ impl Device {
             cores_up: Mutex::new(0),
             memset,
             dummy_ring,
+            completer: Completer::default(),
         })
     }
 
@@ -177,6 +183,10 @@ impl Device {
 
     pub(crate) const fn slots(&self) -> &Slots {
         &self.slots
+    }
+
+    pub(crate) const fn completer(&self) -> &Completer {
+        &self.completer
     }
 
     pub(crate) const fn wait_policy(&self) -> &WaitPolicy {

@@ -31,6 +31,13 @@ pub trait Hardware: Send + Sync {
     /// Bytes of a BAR, 0 if the device has none.
     fn bar_size(&self, bar: u8) -> u64;
 
+    /// `bytes` of BAR4 at `offset`, for the processor to write; `None` where there is no
+    /// memory, or none that can be mapped, as on a machine that does not say otherwise.
+    fn window(&self, offset: u64, bytes: u64) -> Option<VolatileSlice<'_>> {
+        let _unused = (offset, bytes);
+        None
+    }
+
     /// Contiguous host memory for DMA, page aligned, `bytes` a multiple of the page;
     /// `None` when there is no such block. Contents are undefined.
     fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory>;

@@ -1,5 +1,11 @@
 //! Memory of the calling process, reached by address, length and chance: every access
 //! can fault, and the caller may live in another process.
+//!
+//! A zero-copy transfer needs more: pages that the device reaches while the caller goes on.
+//! [`UserMemory::buffer`] gives a range that outlives the call, [`UserBuffer::pin`] pages of it.
+
+use std::any::Any;
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 use vm_memory::VolatileSlice;
@@ -18,6 +24,67 @@ pub trait UserMemory {
     /// # Errors
     /// EFAULT if any byte cannot be written; what came before it may have been.
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), Errno>;
+
+    /// A buffer that a device is to reach. It keeps what it needs of the caller's address
+    /// space, so it may be pinned after the call returned.
+    ///
+    /// Memory that no device can be given, the default, is refused with ENOMEM, as a pin
+    /// that fails.
+    ///
+    /// # Errors
+    /// EFAULT for a range that is no user memory; ENOMEM.
+    fn buffer(&self, address: u64, bytes: u64, access: Access) -> Result<Arc<dyn UserBuffer>, Errno> {
+        let _unused = (address, bytes, access);
+        Err(Errno::ENOMEM)
+    }
+}
+
+/// What a device does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes it.
+    Write,
+}
+
+/// A range of a process's memory that transfers go to or come from.
+pub trait UserBuffer: Send + Sync {
+    /// Pins the pages that hold bytes `[offset, offset + bytes)` of the buffer.
+    ///
+    /// # Errors
+    /// ENOMEM, or the errno of the fault that a page met.
+    fn pin(&self, offset: u64, bytes: u64) -> Result<Pinned, Errno>;
+}
+
+/// Consecutive physical pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// Host physical address of the first, without the host tag.
+    pub address: u64,
+    /// How many.
+    pub pages: u32,
+}
+
+/// Pages that stay where they are, and whose they are, until this is dropped: not before
+/// the device is done with them.
+pub struct Pinned {
+    /// In the order of the buffer.
+    pub runs: Vec<PageRun>,
+    _hold: Box<dyn Any + Send + Sync>,
+}
+
+impl Pinned {
+    /// Pages that `hold` keeps pinned.
+    pub fn new(runs: Vec<PageRun>, hold: impl Any + Send + Sync) -> Self {
+        Self { runs, _hold: Box::new(hold) }
+    }
+}
+
+impl std::fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pinned").field("runs", &self.runs).finish_non_exhaustive()
+    }
 }
 
 /// Reads a plain structure.

@@ -37,7 +37,7 @@ pub trait DeviceFile: Send + Sync {
     /// # Safety
     /// `argument` is at least as long as the command's structure, and every address
     /// inside it is valid for what the command reads or writes there, for as long as the
-    /// command runs.
+    /// command runs; the buffers of an asynchronous request, until its end is told.
     unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno>;
 
     /// Maps `bytes` at the cookie `offset`.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use neuron_abi::arch::Generation;
+use neuron_driver::Params;
 use neuron_ndl::software::HostMemory;
 
 use crate::machine::board::Cores;
@@ -43,6 +44,15 @@ impl Bench {
     /// If it does not come up.
     pub fn running(&self, cores: Cores) -> Result<Board, Mismatch> {
         Board::running(self.generation, &self.host, cores)
+    }
+
+    /// A device with engines that run, and zero-copy whatever the generation.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn zero_copy(&self) -> Result<Board, Mismatch> {
+        let params = Params { zerocopy_trn1_override: true, ..Params::default() };
+        Board::running_with(self.generation, &self.host, Cores::Up, params)
     }
 
     /// A device whose engines do nothing.

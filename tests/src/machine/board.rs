@@ -67,10 +67,23 @@ impl Board {
     /// # Errors
     /// If the device cannot be made or the driver does not come up.
     pub fn running(generation: Generation, host: &Arc<HostMemory>, cores: Cores) -> Result<Self, Mismatch> {
+        Self::running_with(generation, host, cores, Params::default())
+    }
+
+    /// The same with parameters of the test's choice, but for those that the board sets.
+    ///
+    /// # Errors
+    /// As [`running`](Self::running).
+    pub fn running_with(
+        generation: Generation,
+        host: &Arc<HostMemory>,
+        cores: Cores,
+        params: Params,
+    ) -> Result<Self, Mismatch> {
         let engines = neuron_softdev::Device::new(DeviceConfig::new(product(generation)))
             .map_err(|error| Mismatch::new(format!("software device: {error}")))?;
         let hardware = Arc::new(SoftHardware::new(Arc::clone(&engines), Arc::clone(host)));
-        Self::on(generation, hardware, Behind::Engines(engines), cores)
+        Self::on(generation, hardware, Behind::Engines(engines), cores, params)
     }
 
     /// A device as the sessions' recorder had it, all cores up.
@@ -86,7 +99,7 @@ impl Board {
             .map_err(|error| Mismatch::new(format!("software device: {error}")))?;
         let hardware = SoftHardware::new(Arc::clone(&engines), Arc::clone(host));
         let mirror = Arc::new(Mirror::new(generation, hardware, placement));
-        Self::on(generation, mirror, Behind::Mirrored(engines), Cores::Up)
+        Self::on(generation, mirror, Behind::Mirrored(engines), Cores::Up, Params::default())
     }
 
     /// Registers with nothing behind them: queues never run.
@@ -95,7 +108,8 @@ impl Board {
     /// If the driver does not come up.
     pub fn still(generation: Generation, host: &Arc<HostMemory>, cores: Cores) -> Result<Self, Mismatch> {
         let registers = Arc::new(Registers::new(generation, Some(Arc::clone(host))));
-        Self::on(generation, Arc::clone(&registers) as _, Behind::Registers(registers), cores)
+        let behind = Behind::Registers(Arc::clone(&registers));
+        Self::on(generation, registers, behind, cores, Params::default())
     }
 
     fn on(
@@ -103,11 +117,12 @@ impl Board {
         hardware: Arc<dyn Hardware>,
         behind: Behind,
         cores: Cores,
+        params: Params,
     ) -> Result<Self, Mismatch> {
         let recorder = Arc::new(Recorder::new(generation, hardware));
         // Plain registers never end a reset.
         let no_reset = !matches!(behind, Behind::Engines(_));
-        let params = Params { no_reset, bring_up: cores == Cores::Up, ..Params::default() };
+        let params = Params { no_reset, bring_up: cores == Cores::Up, ..params };
         let shared: Arc<dyn Hardware> = Arc::clone(&recorder) as _;
         let device = Device::probe(shared, Arc::new(VirtualClock::default()), params)
             .map_err(|error| Mismatch::new(format!("probe: {error}")))?;

@@ -8,6 +8,7 @@ use neuron_abi::arch::Generation;
 use neuron_driver::hw::{DmaMemory, Hardware, Identity};
 use neuron_ndl::software::SoftHardware;
 use neuron_udma::MmioError;
+use vm_memory::VolatileSlice;
 
 use super::Registers;
 
@@ -80,6 +81,10 @@ impl Hardware for Mirror {
 
     fn bar_size(&self, bar: u8) -> u64 {
         self.device.bar_size(bar)
+    }
+
+    fn window(&self, offset: u64, bytes: u64) -> Option<VolatileSlice<'_>> {
+        self.device.window(offset, bytes)
     }
 
     fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {

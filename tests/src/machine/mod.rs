@@ -9,6 +9,7 @@
 //! | [`queues`] | what the engines' side sees of queues: rings, tails, batches |
 //! | [`programming`](mod@programming) | the writes that program a queue |
 //! | [`board`] | a driver on a recorded machine, and the bytes at any bus address |
+//! | [`user_pages`] | a process's pages that a device can be given |
 //! | [`pattern`] | bytes that tell where they came from |
 
 pub mod access;
@@ -19,6 +20,7 @@ pub mod programming;
 pub mod queues;
 pub mod recorder;
 pub mod registers;
+pub mod user_pages;
 
 pub use access::{Access, Op, equal_accesses};
 pub use board::{Board, Window};
@@ -28,3 +30,4 @@ pub use programming::programming;
 pub use queues::{Batch, Pair};
 pub use recorder::Recorder;
 pub use registers::Registers;
+pub use user_pages::UserPages;

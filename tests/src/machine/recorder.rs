@@ -9,7 +9,7 @@ use neuron_driver::arch::Arch;
 use neuron_driver::hw::{DmaMemory, Hardware, Identity};
 use neuron_udma::MmioError;
 use neuron_udma::descriptor::Descriptor;
-use vm_memory::Bytes;
+use vm_memory::{Bytes, VolatileSlice};
 
 use super::queues::{Descriptors, Queues};
 use super::{Access, Batch};
@@ -139,6 +139,10 @@ impl Hardware for Recorder {
 
     fn bar_size(&self, bar: u8) -> u64 {
         self.inner.bar_size(bar)
+    }
+
+    fn window(&self, offset: u64, bytes: u64) -> Option<VolatileSlice<'_>> {
+        self.inner.window(offset, bytes)
     }
 
     fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {

@@ -40,6 +40,11 @@ pub const TIMEOUT: Difference =
 /// memcpy, V2 timeout in a reset's window.
 pub const RETRY_READ_LATE: Difference =
     row("second batch of a retry, read where the first had been", "the first batch again, from slot 0");
+/// memcpy, zerocopy.
+pub const ZEROCOPY_CUT: Difference = row(
+    "zero-copy cut, joined and ordered as in 2.24.7",
+    "the same bytes in order; cut, joined and ordered as in 2.27.4",
+);
 /// memcpy, prepare, first row.
 pub const PREPARE_REFUSED: Difference = row("prepare that answers -1", "-22");
 /// memcpy, prepare, second row.

@@ -181,4 +181,21 @@ abi_struct! {
         0 => mmap_offset: u64, "out: mmap offset, the physical address of the queue's chunk.";
         8 => mmap_size: u64, "out: bytes.";
     }
+
+    /// Start of a completion queue in memory (spec/dma-op.md 8). Only the fields are established, not where
+    /// they are: this order and these offsets are our choice. Indices run freely; the slot of an entry is its
+    /// index modulo the capacity.
+    CompletionHeader, size 16 {
+        0 => capacity: u32, "Entries.";
+        4 => head: u32, "Next entry to read: written by the reader only.";
+        8 => tail: u32, "Next entry to write: written by the driver only, after the entry.";
+        12 => _pad: [u8; 4], "Tail.";
+    }
+
+    /// The end of one asynchronous request (spec/dma-op.md 8).
+    CompletionEntry, size 24 {
+        0 => compl_ret: i64, "0, or the negative errno of its first failure.";
+        8 => context: u64, "The context word of the batch that ended it.";
+        16 => sequence_num: u64, "The request's number.";
+    }
 }

@@ -35,6 +35,8 @@ pub struct Arch {
     pub wait: WaitPolicy,
     /// A copy that times out while a reset runs is tried again.
     pub retries_in_reset_window: bool,
+    /// How zero-copy writes to the device are ordered; reads are not.
+    pub zero_copy_write: ZeroCopyOrder,
     /// A reset request is handed in again after this long, µs: (device, core).
     pub reset_reissue: (u64, u64),
     /// A reset that was not taken up by then has failed, µs.
@@ -86,6 +88,15 @@ impl WaitPolicy {
         let following = (estimate * self.factor - first) * 100;
         (first, following)
     }
+}
+
+/// Ordering of the last transfer of a zero-copy write (`spec/arch.md` 7).
+#[derive(Clone, Copy, Debug)]
+pub struct ZeroCopyOrder {
+    /// Its last data descriptor.
+    pub data: Barrier,
+    /// Its marker.
+    pub marker: Barrier,
 }
 
 /// Ordering of a copy's descriptors (`spec/arch.md` 7): the last data descriptor of a

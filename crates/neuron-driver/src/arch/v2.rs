@@ -1,8 +1,9 @@
 //! V2: Trainium1 and Inferentia2.
 
 use neuron_abi::arch::Generation;
+use neuron_udma::Barrier;
 
-use super::{Arch, ENGINES_PER_CORE, EngineBlocks, WaitPolicy};
+use super::{Arch, ENGINES_PER_CORE, EngineBlocks, WaitPolicy, ZeroCopyOrder};
 
 /// Engines 32 (D2H) and 33 (H2D) copy for cores 0 and 1; the names are historical.
 const D2H: u32 = 32;
@@ -14,6 +15,7 @@ pub(super) static ARCH: Arch = Arch {
     port_1_base: 0,
     wait: WaitPolicy { per_descriptor: 4, slack: 3, factor: 100 },
     retries_in_reset_window: true,
+    zero_copy_write: ZeroCopyOrder { data: Barrier::Write, marker: Barrier::None },
     reset_reissue: (30_000_000, 10_000_000),
     reset_deadline: 120_000_000,
     reset_map,

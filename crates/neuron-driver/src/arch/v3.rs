@@ -1,8 +1,9 @@
 //! V3, Trainium2, and V4, Trainium3, which overrides little.
 
 use neuron_abi::arch::Generation;
+use neuron_udma::Barrier;
 
-use super::{Arch, EngineBlocks, WaitPolicy};
+use super::{Arch, EngineBlocks, WaitPolicy, ZeroCopyOrder};
 
 pub(super) static V3: Arch = Arch {
     generation: Generation::V3,
@@ -10,6 +11,7 @@ pub(super) static V3: Arch = Arch {
     port_1_base: 0,
     wait: WaitPolicy { per_descriptor: 2, slack: 1, factor: 400 },
     retries_in_reset_window: false,
+    zero_copy_write: ZeroCopyOrder { data: Barrier::None, marker: Barrier::StrongOrderWrite },
     reset_reissue: (30_000_000, 10_000_000),
     reset_deadline: 480_000_000,
     reset_map: |core| 1 << core | 1 << (core + 8) | 1 << (core + 16),

@@ -4,14 +4,16 @@ use std::iter::once;
 use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
+use neuron_udma::Copy;
 
 use crate::device::Device;
 use crate::error::{COPY_TIMEOUT, udma_errno};
 use crate::hw::{Bar0, RingSlice};
 use crate::pool::ChunkRef;
+use crate::ring::H2tRing;
 use crate::ring::context::{Contexts, Running, Staged, Which};
+use crate::ring::marker::{self, Marker};
 use crate::ring::transfer::{BATCH_BYTES, Transfer};
-use crate::ring::{H2tRing, marker};
 
 /// A copy between two chunks, already checked against their bounds.
 #[derive(Clone, Debug)]
@@ -165,11 +167,13 @@ impl Device {
             for which in contexts.in_use_by(pid) {
                 let _outcome = self.finish(&ring, &mut contexts, which);
             }
+            self.drain_zero_copy_of(pid, &ring, &mut contexts);
         }
     }
 
     /// Ends every copy that still runs on a ring, whoever started it.
     pub(crate) fn drain(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts) {
+        self.drain_zero_copy(ring, contexts);
         for which in [Which::Async1, Which::Async2] {
             let _outcome = self.finish(ring, contexts, which);
         }
@@ -195,6 +199,22 @@ impl Device {
     ) -> Result<Staged, Errno> {
         let batch = transfer.batch();
         let marker = ring.marker(which as usize)?;
+        let copies = transfer.pieces(batch).chain(once(marker.copy()));
+        let count = batch.descriptors + 1;
+        self.put(ring, contexts, &marker, copies, count)?;
+        Ok(Staged { transfer, descriptors: count, start: self.clock().now() })
+    }
+
+    /// Puts `count` copies, the last of them the marker's, on the ring and rings both
+    /// doorbells. If that fails nothing of it stays on the ring.
+    pub(super) fn put(
+        &self,
+        ring: &Arc<H2tRing>,
+        contexts: &mut Contexts,
+        marker: &Marker<'_>,
+        mut copies: impl Iterator<Item = Copy>,
+        count: u32,
+    ) -> Result<(), Errno> {
         let (tx, rx) = ring.memory()?;
         let (tx, rx) = (RingSlice(tx.slice()), RingSlice(rx.slice()));
         let mut engine = self.engines().lock(ring.engine())?;
@@ -204,15 +224,10 @@ impl Device {
         marker.arm();
         let mut pair = engine.udma.pair(ring.qid()).map_err(udma_errno)?;
         let mark = pair.mark();
-        let staged = transfer
-            .pieces(batch)
-            .chain(once(marker.copy()))
-            .try_for_each(|copy| pair.prepare(&tx, &rx, &copy));
-        if let Err(error) = staged {
+        if let Err(error) = copies.try_for_each(|copy| pair.prepare(&tx, &rx, &copy)) {
             pair.rewind(mark);
             return Err(udma_errno(error));
         }
-        let count = batch.descriptors + 1;
         let started = engine.udma.start(&Bar0(self.hardware()), ring.qid(), count, count);
         drop(engine);
         if let Err(error) = started {
@@ -220,7 +235,7 @@ impl Device {
             self.recover(ring, contexts);
             return Err(udma_errno(error));
         }
-        Ok(Staged { transfer, descriptors: count, start: self.clock().now() })
+        Ok(())
     }
 
     /// Waits for a batch and returns its slots. A copy that a reset may have hit is staged
@@ -233,43 +248,47 @@ impl Device {
         mut staged: Staged,
         mut asynchronous: bool,
     ) -> Result<(), Errno> {
-        while !self.poll(ring, which, staged.descriptors, asynchronous)? {
+        let marker = ring.marker(which as usize)?;
+        while !self.poll(&marker, staged.descriptors, asynchronous) {
             let again = self.arch().retries_in_reset_window
                 && !self.params().no_reset
                 && self.resets().window_covers(staged.start);
             if !again {
-                tracing::warn!(
-                    engine = ring.engine(),
-                    queue = ring.qid(),
-                    descriptors = staged.descriptors,
-                    marker = marker::VALUE,
-                    "DMA completion timeout"
-                );
-                self.recover(ring, contexts);
-                return Err(COPY_TIMEOUT);
+                return Err(self.time_out(ring, contexts, staged.descriptors));
             }
             staged = self.stage_again(ring, contexts, which, staged.transfer)?;
             asynchronous = false;
         }
+        self.acknowledge_copy(ring, staged.descriptors)
+    }
+
+    /// Gives back the slots of what was waited for.
+    pub(super) fn acknowledge_copy(&self, ring: &H2tRing, descriptors: u32) -> Result<(), Errno> {
         let engine = self.engines().lock(ring.engine())?;
-        engine.udma.acknowledge(ring.qid(), staged.descriptors).map_err(udma_errno)
+        engine.udma.acknowledge(ring.qid(), descriptors).map_err(udma_errno)
+    }
+
+    /// A marker did not land: what is on the ring will not be waited for.
+    pub(super) fn time_out(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts, descriptors: u32) -> Errno {
+        tracing::warn!(
+            engine = ring.engine(),
+            queue = ring.qid(),
+            descriptors,
+            marker = marker::VALUE,
+            "DMA completion timeout"
+        );
+        self.recover(ring, contexts);
+        COPY_TIMEOUT
     }
 
     /// Polls a marker within the generation's budget. True if it landed: armed again then.
-    fn poll(
-        &self,
-        ring: &Arc<H2tRing>,
-        which: Which,
-        descriptors: u32,
-        asynchronous: bool,
-    ) -> Result<bool, Errno> {
-        let marker = ring.marker(which as usize)?;
+    pub(super) fn poll(&self, marker: &Marker<'_>, descriptors: u32, asynchronous: bool) -> bool {
         let (first, budget) = self.wait_policy().budget(descriptors, asynchronous);
         let end = self.clock().now() + first + budget;
         for look in 0_u64.. {
             if marker.landed() {
                 marker.arm();
-                return Ok(true);
+                return true;
             }
             match look {
                 // The look before the first wait is ours: an engine that is done costs none.
@@ -280,7 +299,7 @@ impl Device {
                 _ => self.clock().relax(POLL_INTERVAL),
             }
         }
-        Ok(false)
+        false
     }
 
     /// After a reset: the ring programmed anew, the waited copy staged again, and behind it

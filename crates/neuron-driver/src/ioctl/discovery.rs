@@ -19,6 +19,7 @@ fn features() -> Features {
         | Features::MEM_ALLOC_TYPE
         | Features::MEM_ALLOC64
         | Features::CONTIGUOUS_SCRATCHPAD
+        | Features::ZEROCOPY
 }
 
 impl Call<'_> {

@@ -6,6 +6,7 @@
 //! | `discovery` | what the device is and who has it open |
 //! | `memory` | allocation, lookup, chunk dump |
 //! | `copy` | copies, buffer copies, memset |
+//! | `zerocopy` | copies with user pages, their completion queues |
 //! | `engine` | DMA engines and queues |
 //! | `descriptors` | descriptors that processes build |
 //! | `bar` | BAR access, PROGRAM_ENGINE |
@@ -23,10 +24,11 @@ mod engine;
 mod memory;
 pub mod mmap;
 mod reset;
+mod zerocopy;
 
+use ::zerocopy::{FromBytes, Immutable, IntoBytes};
 use neuron_abi::cmd::{self, Command};
 use neuron_abi::errno::Errno;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::device::Device;
 use crate::process::{OpenFile, OpenMode};
@@ -207,6 +209,9 @@ impl Call<'_> {
             cmd::DMA_DESCRIPTOR_COPYOUT => self.descriptor_copyout(),
             // Served no longer; the kernel's entry turns its inner answer into this one.
             cmd::DMA_QUIESCE_QUEUES => Err(Errno::ENOTTY),
+            cmd::MEM_BUF_ZEROCOPY64 => self.mem_buf_zerocopy64(),
+            cmd::MEM_BUF_ZEROCOPY64_BATCHES => self.mem_buf_zerocopy64_batches(),
+            cmd::GET_ASYNC_H2T_DMA_COMPL_QUEUES => self.async_h2t_completion_queues(),
             cmd::H2T_DMA_ALLOC_QUEUES => self.h2t_alloc_queues(),
             cmd::H2T_DMA_FREE_QUEUES => self.h2t_free_queues(),
             cmd::BAR_READ => self.bar_read(),

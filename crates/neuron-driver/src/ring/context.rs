@@ -3,6 +3,7 @@
 
 use neuron_abi::errno::Errno;
 
+use super::context_queue::ContextQueue;
 use super::transfer::Transfer;
 use crate::pool::ChunkRef;
 
@@ -63,11 +64,14 @@ pub struct Running {
     pub chunks: [ChunkRef; 2],
 }
 
-/// The asynchronous contexts of a ring. The synchronous one is in use only inside a
-/// call, which holds the lock throughout.
+/// All that is in progress on a ring: the asynchronous contexts, and the zero-copy
+/// transfers. The synchronous context is in use only inside a call, which holds the lock
+/// throughout.
 #[derive(Debug, Default)]
 pub struct Contexts {
     running: [Option<Running>; 2],
+    /// Zero-copy transfers.
+    pub zero_copy: ContextQueue,
 }
 
 impl Contexts {
@@ -107,6 +111,7 @@ impl Contexts {
         for running in self.running.iter_mut().flatten() {
             running.lost = true;
         }
+        self.zero_copy.lose_all();
     }
 
     /// Copies that run beside `which`, and can be staged again.

@@ -1,12 +1,14 @@
 //! The ring the driver copies with: two descriptor rings, a marker buffer, and the
 //! contexts of copies in progress.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use neuron_abi::errno::Errno;
 use neuron_udma::RingBase;
 
+use super::completion::{self, CompletionQueue};
 use super::context::Contexts;
+use super::context_queue::CAPACITY;
 use super::marker::{self, Marker};
 use super::queue::Addresses;
 use super::{H2T_RING, H2T_RING_BYTES};
@@ -21,6 +23,8 @@ pub struct H2tRing {
     qid: u32,
     core: u32,
     memory: H2tMemory,
+    /// Markers of zero-copy transfers, from the first one on.
+    zero_copy_markers: OnceLock<ChunkRef>,
     /// The ring copy lock: held for the whole of a copy.
     contexts: Mutex<Contexts>,
 }
@@ -75,12 +79,60 @@ impl H2tMemory {
 impl H2tRing {
     /// A ring of this memory on a queue, copying for a core.
     pub fn new(memory: H2tMemory, engine: u32, qid: u32, core: u32) -> Self {
-        Self { engine, qid, core, memory, contexts: Mutex::default() }
+        Self { engine, qid, core, memory, zero_copy_markers: OnceLock::new(), contexts: Mutex::default() }
     }
 
     /// Takes its chunks off the pools' lists: they go when the ring's last holder does.
     pub fn discard(&self, pools: &Pools) {
         self.memory.discard(pools);
+        if let Some(markers) = self.zero_copy_markers.get() {
+            pools.discard(markers);
+        }
+        if let Some(queue) = &self.lock().zero_copy.completions {
+            pools.discard(queue.chunk());
+        }
+    }
+
+    /// The completion queue of its asynchronous zero-copy requests, which `contexts` of this
+    /// ring are to have. Made when it is first needed (our choice): what no recorded driver
+    /// allocates moves none of the memory that it does.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn completions<'a>(
+        &self,
+        contexts: &'a mut Contexts,
+        pools: &Pools,
+    ) -> Result<&'a CompletionQueue, Errno> {
+        let queue = &mut contexts.zero_copy.completions;
+        if queue.is_none() {
+            let request = Request::driver_host(completion::BYTES, self.core, Lifespan::Device);
+            *queue = Some(CompletionQueue::new(pools.allocate(request)?));
+        }
+        queue.as_ref().ok_or(Errno::ENOMEM)
+    }
+
+    /// Makes the markers of zero-copy transfers, if the ring has none yet. Under the ring's
+    /// copy lock.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn prepare_zero_copy(&self, pools: &Pools) -> Result<(), Errno> {
+        if self.zero_copy_markers.get().is_none() {
+            let bytes = (CAPACITY * marker::MARKER_BYTES) as u64;
+            let markers = pools.allocate(Request::driver_host(bytes, self.core, Lifespan::Device))?;
+            let _first = self.zero_copy_markers.set(markers);
+        }
+        Ok(())
+    }
+
+    /// The marker of a zero-copy transfer.
+    ///
+    /// # Errors
+    /// EINVAL never, after [`prepare_zero_copy`](Self::prepare_zero_copy).
+    pub fn zero_copy_marker(&self, slot: usize) -> Result<Marker<'_>, Errno> {
+        let markers = self.zero_copy_markers.get().ok_or(Errno::EINVAL)?;
+        Marker::new(markers.host_memory().ok_or(Errno::EINVAL)?.slice(), markers.pa(), slot)
     }
 
     /// Engine it is on.

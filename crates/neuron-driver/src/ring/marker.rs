@@ -11,10 +11,10 @@ use super::context::CONTEXTS;
 
 /// The value that is copied.
 pub const VALUE: u32 = 0xabcd_ef01;
-/// Source word and destination word.
-const BYTES_PER_CONTEXT: usize = 8;
+/// Bytes of a marker: source word and destination word.
+pub const MARKER_BYTES: usize = 8;
 /// Bytes of a ring's marker buffer, before rounding.
-pub const BUFFER_BYTES: u64 = (CONTEXTS * BYTES_PER_CONTEXT) as u64;
+pub const BUFFER_BYTES: u64 = (CONTEXTS * MARKER_BYTES) as u64;
 
 /// The marker of one context.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +27,13 @@ const SOURCE: usize = 0;
 const DESTINATION: usize = 4;
 
 impl<'a> Marker<'a> {
-    /// Context `index`'s words in a ring's marker buffer at bus address `base`.
+    /// Marker `index` of a marker buffer at bus address `base`.
     ///
     /// # Errors
     /// EINVAL if they are not inside.
     pub fn new(buffer: VolatileSlice<'a>, base: u64, index: usize) -> Result<Self, Errno> {
-        let offset = index * BYTES_PER_CONTEXT;
-        let words = buffer.subslice(offset, BYTES_PER_CONTEXT).map_err(|_| Errno::EINVAL)?;
+        let offset = index * MARKER_BYTES;
+        let words = buffer.subslice(offset, MARKER_BYTES).map_err(|_| Errno::EINVAL)?;
         Ok(Self { words, address: base + offset as u64 })
     }
 

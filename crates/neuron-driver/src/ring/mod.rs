@@ -8,11 +8,15 @@
 //! | [`marker`] | the two words whose copy tells that a batch is done |
 //! | [`transfer`] | what is copied, cut into pieces and batches |
 //! | [`context`] | copies in progress on one ring |
+//! | [`context_queue`] | its zero-copy transfers, pinned and submitted |
+//! | [`completion`] | the queue that tells the ends of asynchronous ones |
 //!
 //! Building descriptors and waiting for them is [`dma`](crate::dma)'s business, bringing
 //! engines up `bringup`'s.
 
+pub mod completion;
 pub mod context;
+pub mod context_queue;
 pub mod engine;
 pub mod h2t;
 pub mod marker;

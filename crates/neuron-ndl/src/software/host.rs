@@ -1,35 +1,30 @@
 //! Physical memory of the software machine: one sparse file, handed out by the page,
 //! lowest address first. Pages cost nothing until they are touched.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use neuron_driver::hw::DmaMemory;
-use neuron_softdev::{DmaMapping, DmaTable, DmaTableError};
+use neuron_softdev::DmaMapping;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use vm_memory::{FileOffset, MmapRegion};
+
+use super::runs::Runs;
 
 const PAGE: u64 = 4096;
 /// First host physical address. Devices have memory at low addresses too, but they tell
 /// the two apart by the host tag, never by number.
 const START: u64 = 0x1000_0000;
 /// Host DMA memory lies below 4 GiB (`spec/mempool.md` 3.2).
-const END: u64 = 1 << 32;
+pub(super) const END: u64 = 1 << 32;
 
 /// The machine's memory.
 #[derive(Debug)]
 pub struct HostMemory {
     file: Arc<File>,
     region: Arc<MmapRegion>,
-    free: Mutex<Free>,
-}
-
-/// Free runs by address, and how often a block may still be had.
-#[derive(Debug)]
-struct Free {
-    runs: BTreeMap<u64, u64>,
+    free: Mutex<Runs>,
 }
 
 impl HostMemory {
@@ -43,21 +38,13 @@ impl HostMemory {
         ftruncate(&file, bytes)?;
         let file = Arc::new(file);
         let region = map(&file, 0, bytes)?;
-        let free = Mutex::new(Free { runs: BTreeMap::from([(START, bytes)]) });
+        let free = Mutex::new(Runs::new(START, bytes));
         Ok(Self { file, region: Arc::new(region), free })
     }
 
     /// What a device needs to reach it.
-    ///
-    /// # Errors
-    /// Never: one mapping overlaps nothing.
-    pub fn dma_table(&self) -> Result<DmaTable, DmaTableError> {
-        DmaTable::new([DmaMapping {
-            address: START,
-            len: END - START,
-            region: Arc::clone(&self.region),
-            offset: 0,
-        }])
+    pub fn dma_mapping(&self) -> DmaMapping {
+        DmaMapping { address: START, len: END - START, region: Arc::clone(&self.region), offset: 0 }
     }
 
     /// Takes the lowest run of `bytes`, a multiple of the page.
@@ -65,36 +52,19 @@ impl HostMemory {
         if bytes == 0 || !bytes.is_multiple_of(PAGE) {
             return None;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (&at, &len) = free.runs.iter().find(|(_, len)| **len >= bytes)?;
-        free.runs.remove(&at);
-        if len > bytes {
-            free.runs.insert(at + bytes, len - bytes);
-        }
-        drop(free);
+        let at = self.free.lock().unwrap_or_else(PoisonError::into_inner).take(bytes)?;
         DmaMemory::new(Arc::clone(&self.region), (at - START) as usize, bytes as usize, at)
     }
 
     /// Gives a run back.
     pub fn free(&self, memory: &DmaMemory) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut at, mut len) = (memory.address(), memory.len() as u64);
-        if let Some((&before, &before_len)) = free.runs.range(..at).next_back()
-            && before + before_len == at
-        {
-            free.runs.remove(&before);
-            (at, len) = (before, before_len + len);
-        }
-        if let Some(after_len) = free.runs.remove(&(at + len)) {
-            len += after_len;
-        }
-        free.runs.insert(at, len);
+        free.give(memory.address(), memory.len() as u64);
     }
 
     /// Bytes that are handed out.
     pub fn in_use(&self) -> u64 {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        END - START - free.runs.values().sum::<u64>()
+        END - START - self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 
     /// Maps part of it a second time, as a process would.

@@ -10,8 +10,10 @@ use neuron_driver::ioctl::mmap::{Mapped, Window};
 use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, topology};
 use neuron_softdev::{DeviceError, Execution, FaultPlan, Instance};
 use neuron_udma::MmioError;
+use vm_memory::VolatileSlice;
 
 use super::host::{HostMemory, map};
+use super::iommu::Iommu;
 use super::user::CallerMemory;
 use crate::backend::{Backend, DeviceFile, Lane, Mapping};
 
@@ -206,8 +208,9 @@ struct SoftFile {
 impl DeviceFile for SoftFile {
     unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno> {
         // SAFETY: our caller promises that `argument` is as long as the command's
-        // structure and that addresses inside are valid; the driver reaches no others.
-        let user = unsafe { CallerMemory::new() };
+        // structure and that addresses inside are valid, those of an asynchronous request
+        // until its end is told; the driver reaches no others.
+        let user = unsafe { CallerMemory::new(Arc::clone(&self.hardware.iommu)) };
         self.file.ioctl(word, argument.as_mut_ptr() as u64, &user)
     }
 
@@ -228,15 +231,14 @@ impl DeviceFile for SoftFile {
 pub struct SoftHardware {
     device: Arc<neuron_softdev::Device>,
     host: Arc<HostMemory>,
+    iommu: Arc<Iommu>,
 }
 
 impl SoftHardware {
     /// Puts a device into a machine: its DMA reaches all host memory.
     pub fn new(device: Arc<neuron_softdev::Device>, host: Arc<HostMemory>) -> Self {
-        if let Ok(table) = host.dma_table() {
-            device.set_dma_table(table);
-        }
-        Self { device, host }
+        let iommu = Arc::new(Iommu::new(Arc::clone(&device), host.dma_mapping()));
+        Self { device, host, iommu }
     }
 
     fn map_bar4(&self, offset: u64, bytes: u64) -> std::io::Result<vm_memory::MmapRegion> {
@@ -261,6 +263,10 @@ impl Hardware for SoftHardware {
 
     fn bar_size(&self, bar: u8) -> u64 {
         self.device.bar_size(bar)
+    }
+
+    fn window(&self, offset: u64, bytes: u64) -> Option<VolatileSlice<'_>> {
+        self.device.bar4().slice(offset, bytes).ok()
     }
 
     fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {

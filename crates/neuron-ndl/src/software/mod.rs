@@ -6,6 +6,7 @@
 //! | `host` | the machine's physical memory |
 //! | `machine` | a device's registers and memory as the driver sees them |
 //! | `user` | the caller's memory, by address |
+//! | `iommu` | which host addresses lead a device where |
 //!
 //! ```
 //! use neuron_ndl::{Device, software::Machine};
@@ -17,11 +18,12 @@
 //! ```
 
 mod host;
+mod iommu;
 mod machine;
+mod runs;
 mod user;
 
 pub use host::HostMemory;
 pub use neuron_softdev::{Execution, FaultPlan, Instance};
 
 pub use machine::{Machine, MachineError, MachineOptions, SoftHardware};
-pub use user::CallerMemory;

@@ -5,6 +5,7 @@
 //! | [`copies`] | `sync`, `memset` |
 //! | [`wrap`] | `wrap` |
 //! | [`asynchronous`] | `async` |
+//! | [`zerocopy`] | `zerocopy` |
 //! | [`timeout`] | `timeout`, `timeout_then_retry_in_reset_window` |
 //! | [`slots`] | `prepare`, `fill`, `start`: one queue, below the driver |
 //! | [`rig`] | the driver and a process on a fresh device, for one case |
@@ -19,6 +20,7 @@ pub mod rig;
 pub mod slots;
 pub mod timeout;
 pub mod wrap;
+pub mod zerocopy;
 
 use neuron_abi::arch::Generation;
 
@@ -81,7 +83,7 @@ impl Checker {
             "prepare" => slots::prepare(self.bench.generation(), case),
             "fill" => slots::fill(self.bench.generation(), case),
             "start" => slots::start(self.bench.generation(), case),
-            "zerocopy" => return Ok(Outcome::Later("zero-copy")),
+            "zerocopy" => zerocopy::check(&self.bench, case),
             mode => Err(Mismatch::new(format!("unknown mode {mode}"))),
         }?;
         // Every machine of the case is gone; so must be what it allocated.

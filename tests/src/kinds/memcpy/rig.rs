@@ -46,6 +46,14 @@ impl Rig {
         Self::on(bench.still(Cores::Up)?)
     }
 
+    /// A device whose engines run, all cores up, with zero-copy whatever the generation.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn zero_copy(bench: &Bench) -> Result<Self, Mismatch> {
+        Self::on(bench.zero_copy()?)
+    }
+
     fn on(board: Board) -> Result<Self, Mismatch> {
         Ok(Self { client: Client::open(board.device())?, board })
     }
