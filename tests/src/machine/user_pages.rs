@@ -17,10 +17,10 @@ use crate::vectors::Mismatch;
 /// Where the buffer's first page is in the process.
 const FIRST_PAGE: u64 = 0x5000_0000_0000;
 
-/// Pages of a process, at physical addresses of the test's choice, beside memory of a
-/// [`Space`]. Only ranges inside the pages can be pinned.
-pub struct UserPages<'a> {
-    space: &'a Space,
+/// Pages of a process, at physical addresses of the test's choice, beside other memory that
+/// cannot be pinned.
+pub struct UserPages {
+    space: Space,
     pages: Arc<Pages>,
 }
 
@@ -35,12 +35,12 @@ struct Pages {
     pins_to_failure: AtomicUsize,
 }
 
-impl<'a> UserPages<'a> {
+impl UserPages {
     /// Pages that lie in `runs` of physical memory, (address, pages) each, in this order.
     ///
     /// # Errors
     /// If they cannot be mapped.
-    pub fn new(space: &'a Space, runs: &[(u64, u64)]) -> Result<Self, Mismatch> {
+    pub fn new(runs: &[(u64, u64)]) -> Result<Self, Mismatch> {
         let physical: Vec<_> = runs
             .iter()
             .flat_map(|&(start, pages)| (0..pages).map(move |page| start + page * PAGE_SIZE))
@@ -55,7 +55,12 @@ impl<'a> UserPages<'a> {
             pins: AtomicUsize::new(0),
             pins_to_failure: AtomicUsize::new(usize::MAX),
         };
-        Ok(Self { space, pages: Arc::new(pages) })
+        Ok(Self { space: Space::default(), pages: Arc::new(pages) })
+    }
+
+    /// The process's other memory.
+    pub const fn space(&self) -> &Space {
+        &self.space
     }
 
     /// User address of the first byte.
@@ -108,7 +113,7 @@ impl<'a> UserPages<'a> {
     }
 }
 
-impl UserMemory for UserPages<'_> {
+impl UserMemory for UserPages {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), Errno> {
         let Some(offset) = self.offset(address, into.len() as u64) else {
             return self.space.read(address, into);

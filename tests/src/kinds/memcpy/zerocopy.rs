@@ -34,7 +34,7 @@ pub fn check(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
     let chunk = rig.chunk("device memory", dev, offset + size + 1, case.word("nc")?)?;
     let device = End { chunk, offset };
     let ring = ring(&rig.board, case)?;
-    let user = UserPages::new(rig.client.space(), &runs(case)?)?;
+    let user = UserPages::new(&runs(case)?)?;
     let engines = rig.board.engines().ok_or_else(|| Mismatch::new("no engines"))?;
     engines.set_dma_table(user.dma_table(bench.host())?);
     let to_device = match case.text("dir")? {
@@ -88,9 +88,9 @@ pub fn check(bench: &Bench, case: &Object<'_>) -> Result<Outcome, Mismatch> {
 }
 
 /// One zero-copy of a process whose buffer is `user`.
-fn zero_copy(client: &Client, user: &UserPages<'_>, argument: &arg::MemBufCopy64Zc) -> i64 {
+fn zero_copy(client: &Client, user: &UserPages, argument: &arg::MemBufCopy64Zc) -> i64 {
     use zerocopy::IntoBytes;
-    client.space().map(ARGUMENT, argument.as_bytes().to_vec());
+    user.space().map(ARGUMENT, argument.as_bytes().to_vec());
     match client.file().ioctl(cmd::MEM_BUF_ZEROCOPY64.word, ARGUMENT, user) {
         Ok(()) => 0,
         Err(errno) => errno.negated().into(),
