@@ -171,7 +171,13 @@ impl Dmem {
     }
 
     fn target(&self) -> transfer::Target<'_> {
-        transfer::Target { device: self.0.ledger.owner.device(), memory: self.memory(), hint: self.hint() }
+        let owner = &self.0.ledger.owner;
+        transfer::Target {
+            device: owner.device(),
+            memory: self.memory(),
+            hint: self.hint(),
+            path: owner.path(),
+        }
     }
 
     /// Not only what the driver checks: its blocks are whole pages, and the slack at the

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! The runtime's device-memory allocator ("dmem", seed 000): handles for device and host
-//! memory, copies in and out through a core's bounce buffer, and counters of who uses
-//! what.
+//! memory, copies in and out (through a core's bounce buffer or without), and counters of
+//! who uses what.
 //!
 //! Nothing here allocates device bytes or moves them: a driver behind
 //! [`neuron_ndl::Device`] does. This layer sequences, keeps accounts, and owns.

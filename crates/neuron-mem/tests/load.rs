@@ -80,6 +80,21 @@ fn the_built_in_model_loads_on_any_device_of_any_instance() {
 }
 
 #[test]
+fn a_mapped_file_loads_the_same_with_and_without_a_bounce() {
+    let folder = Folder::new();
+    let sizes = [("a", 3 * MIB + 5), ("b", 1), ("c", 70_000)];
+    let path = folder.tensors("m.safetensors", &sizes);
+    for transfer in ["auto", "staged", "zerocopy"] {
+        for execution in ["threaded", "inline"] {
+            let options =
+                format!("--instance trn2.48xlarge --transfer {transfer} --execution {execution} --json");
+            let loaded = Loaded::of(&load(&path, &options).done(), &sizes.map(|(_, bytes)| bytes));
+            assert!(loaded.verified, "{options}");
+        }
+    }
+}
+
+#[test]
 fn without_verification_nothing_is_called_verified() {
     let folder = Folder::new();
     let path = folder.tensors("m.safetensors", &[("w", 5000)]);

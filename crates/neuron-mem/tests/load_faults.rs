@@ -119,3 +119,16 @@ fn a_flipped_bit_goes_unnoticed_without_verification() {
     let path = folder.tensors("m.safetensors", &[("a", 8)]);
     assert!(!Loaded::of(&load(&path, "--no-verify --json --fault flip").done(), &[8]).verified);
 }
+
+#[test]
+fn zero_copy_where_it_is_not_offered_says_what_works() {
+    let folder = Folder::new();
+    let path = folder.tensors("m.safetensors", &[("a", 8)]);
+    let words = [
+        "tensor `a` cannot be copied\n",
+        "copying without a bounce: EINVAL (22)",
+        "zerocopy_trn1_override is set; --transfer staged works\n",
+        FREED,
+    ];
+    load(&path, "--transfer zerocopy").failed(Exit::Device, &words);
+}

@@ -26,7 +26,6 @@ fn what_the_instance_does_not_have_is_a_usage_error() {
         ("--instance inf2.24xlarge --device 6", &["inf2.24xlarge has 6 device", "there is no device 6"]),
         ("--device 256", &["there is no device 256"]),
         ("--instance trn9.huge", &["unknown instance type \"trn9.huge\"", "trn1.2xlarge", "trn2.48xlarge"]),
-        ("--transfer zerocopy", &["--transfer zerocopy is not there yet; use auto or staged"]),
         ("--fault explode", &["unknown fault \"explode\"", "abort", "flip"]),
         ("--fault abort:when=3", &["fault \"abort\" has no key \"when\""]),
         ("--fault abort:nth=soon", &["nth=\"soon\": a number from 1"]),
@@ -40,9 +39,7 @@ fn what_the_instance_does_not_have_is_a_usage_error() {
 
 #[test]
 fn wrong_usage_is_told_before_anything_is_said_of_the_model() {
-    for options in
-        ["--cores 2", "--device 1", "--instance trn9.huge", "--transfer zerocopy", "--fault explode"]
-    {
+    for options in ["--cores 2", "--device 1", "--instance trn9.huge", "--fault explode"] {
         load(Path::new("/nonexistent/model.safetensors"), options).refused(&[]);
     }
 }

@@ -98,6 +98,10 @@ impl Device {
         &self.facts
     }
 
+    pub(crate) fn open_device(&self) -> &OpenDevice {
+        &self.open
+    }
+
     /// Cores and memory ranges of its generation.
     pub fn geometry(&self) -> &'static Geometry {
         self.facts.generation.geometry()

@@ -10,6 +10,7 @@
 //! | opening a device, allocating, copying | [`Device`] |
 //! | memory that frees itself | [`Memory`] |
 //! | the bounce buffer of a core | [`CopyBuffer`] |
+//! | copies without a bounce | [`Device::zero_copy`], [`CompletionReader`] |
 //! | a machine with no hardware in it | [`software`] |
 //! | writing a backend | [`backend`] |
 //!
@@ -23,8 +24,10 @@ mod error;
 mod memory;
 mod open;
 pub mod software;
+mod zero_copy;
 
 pub use backend::{Backend, DeviceFile, Lane, Mapping};
 pub use device::{CopyRequest, Device, DeviceFacts, WaitHandle};
 pub use error::NdlError;
 pub use memory::{AllocRequest, COPY_BUFFER_BYTES, CopyBuffer, Memory};
+pub use zero_copy::{Batch, BatchOperation, Completion, CompletionReader, Direction, ZeroCopyOptions};

@@ -5,15 +5,32 @@
 //! | [`chunks`] | how a staged copy is cut: the exact table |
 //! | [`staged`] | the copy through a core's bounce buffer, two chunks alive at a time |
 //!
-//! Dispatch: host memory is copied directly, device memory is staged.
+//! Dispatch ([`Path`]): on the way in, host memory is copied directly, and device memory
+//! staged or without a bounce; on the way out, the path is asked first, so a process that
+//! copies without a bounce does so from host memory too. The asymmetry is the runtime's own
+//! (seed 000 §3, quirk).
 
 pub mod chunks;
 pub mod staged;
 
-use neuron_ndl::{Device, Memory, NdlError};
+use neuron_ndl::{Device, Direction, Memory, NdlError, ZeroCopyOptions};
 use vm_memory::VolatileSlice;
 
 use crate::error::{DmemError, TransferDirection};
+
+/// How device memory is copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// Through the core's bounce buffer, in pieces.
+    #[default]
+    Staged,
+    /// By DMA from and to the user's own pages, on the core's default queue.
+    ZeroCopy {
+        /// Writes of up to so many bytes go through the HBM window instead; the driver takes
+        /// at most 8192. 0 for never.
+        direct_write: u32,
+    },
+}
 
 /// What a copy is about.
 #[derive(Clone, Copy)]
@@ -21,6 +38,7 @@ pub(crate) struct Target<'a> {
     pub(crate) device: &'a Device,
     pub(crate) memory: &'a Memory,
     pub(crate) hint: Option<&'a str>,
+    pub(crate) path: Path,
 }
 
 /// The user's bytes on the way in.
@@ -64,25 +82,33 @@ impl Target<'_> {
 
 /// Copies to the dmem. The range was checked.
 pub(crate) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
-    if !target.memory.request().host {
-        return staged::copy_in(target, offset, bytes);
-    }
-    let len = bytes.len() as u64;
-    let copied = match bytes {
-        HostBytes::Plain(bytes) => target.device.buffer_copy_in(target.memory, offset, bytes),
-        HostBytes::Volatile(bytes) => target.device.buffer_copy_in_volatile(target.memory, offset, bytes),
+    let Target { device, memory, path, .. } = target;
+    let copied = match (path, bytes) {
+        _ if memory.request().host => match bytes {
+            HostBytes::Plain(bytes) => device.buffer_copy_in(memory, offset, bytes),
+            HostBytes::Volatile(bytes) => device.buffer_copy_in_volatile(memory, offset, bytes),
+        },
+        (Path::Staged, _) => return staged::copy_in(target, offset, bytes),
+        (Path::ZeroCopy { direct_write }, HostBytes::Plain(bytes)) => {
+            device.zero_copy_in(memory, offset, bytes, ZeroCopyOptions { queue: None, direct_write })
+        }
+        (Path::ZeroCopy { direct_write }, HostBytes::Volatile(bytes)) => {
+            let options = ZeroCopyOptions { queue: None, direct_write };
+            device.zero_copy(memory, offset, bytes, Direction::In, options)
+        }
     };
-    copied.map_err(|source| target.failed(TransferDirection::In, len, 0, source))
+    copied.map_err(|source| target.failed(TransferDirection::In, bytes.len() as u64, 0, source))
 }
 
 /// Copies from the dmem. The range was checked.
 pub(crate) fn copy_out(target: Target<'_>, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
-    if !target.memory.request().host {
-        return staged::copy_out(target, offset, bytes);
-    }
-    let len = bytes.len() as u64;
-    target
-        .device
-        .buffer_copy_out_volatile(target.memory, offset, bytes)
-        .map_err(|source| target.failed(TransferDirection::Out, len, 0, source))
+    let Target { device, memory, path, .. } = target;
+    let copied = match path {
+        Path::ZeroCopy { .. } => {
+            device.zero_copy(memory, offset, bytes, Direction::Out, ZeroCopyOptions::default())
+        }
+        Path::Staged if memory.request().host => device.buffer_copy_out_volatile(memory, offset, bytes),
+        Path::Staged => return staged::copy_out(target, offset, bytes),
+    };
+    copied.map_err(|source| target.failed(TransferDirection::Out, bytes.len() as u64, 0, source))
 }

@@ -9,8 +9,11 @@
 mod session;
 
 use std::io::{IsTerminal as _, Write};
+use std::sync::Arc;
 
 use neuron_dmem::DeviceMemory;
+use neuron_dmem::transfer::Path;
+use neuron_ndl::Device;
 use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
 
 use crate::cli::{self, LoadArgs, Transfer};
@@ -49,10 +52,6 @@ pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
 /// See [`Exit`] for which failure has which code. After a verification mismatch the
 /// report is written all the same.
 pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Result<(), Failure> {
-    if args.transfer == Transfer::Zerocopy {
-        let why = "--transfer zerocopy is not there yet; use auto or staged";
-        return Err(Failure::new(Exit::Usage, why));
-    }
     let index = u8::try_from(args.device)
         .map_err(|_| Failure::new(Exit::Usage, format!("there is no device {}", args.device)))?;
     let machine = machine::software(&args.instance, options(args)?)?;
@@ -66,13 +65,20 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
     }
     let progress = progress(args, &model);
 
-    let memory = DeviceMemory::new(device);
+    let path = path(args.transfer, &device);
+    let memory = DeviceMemory::with_path(Arc::clone(&device), path);
     let session = Session { memory: &memory, model: &model, stop, progress: &progress };
     let baseline = session.driver_bytes()?;
     let outcome = session.run(&cores, !args.no_verify);
     let after = session.driver_bytes();
     drop(progress);
-    let outcome = outcome.map_err(|failure| failure.with_note(&freed(baseline, &after)))?;
+    let outcome = outcome.map_err(|failure| {
+        let failure = match path {
+            Path::ZeroCopy { .. } if !device.offers_zero_copy() => failure.with_note(NOT_OFFERED),
+            _ => failure,
+        };
+        failure.with_note(&freed(baseline, &after))
+    })?;
 
     let (report, detail) = report(&machine, args, &model, outcome, baseline, after?);
     if args.json {
@@ -99,6 +105,19 @@ fn options(args: &LoadArgs) -> Result<MachineOptions, Failure> {
         cli::Execution::Threaded => Execution::Threaded { workers: 1 },
     };
     Ok(MachineOptions { execution, faults, ..MachineOptions::default() })
+}
+
+/// Why a zero-copy that was asked for by name may have been refused.
+const NOT_OFFERED: &str = "this device does not offer zero-copy unless its driver's zerocopy_trn1_override is set; --transfer staged works";
+
+/// What was asked for by name is tried, whatever the device says of itself.
+fn path(transfer: Transfer, device: &Device) -> Path {
+    let without_bounce = match transfer {
+        Transfer::Staged => false,
+        Transfer::Zerocopy => true,
+        Transfer::Auto => device.offers_zero_copy(),
+    };
+    if without_bounce { Path::ZeroCopy { direct_write: 0 } } else { Path::Staged }
 }
 
 /// Each byte passes once, or twice when it is read back.
@@ -152,4 +171,21 @@ fn report(
         baseline_bytes: baseline,
     };
     (report, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_takes_what_the_device_offers_and_a_name_is_taken_at_its_word() {
+        let zero_copy = Path::ZeroCopy { direct_write: 0 };
+        for (instance, auto) in [("trn1.2xlarge", Path::Staged), ("trn2.3xlarge", zero_copy)] {
+            let machine = Machine::new(instance).unwrap();
+            let device = Device::open(&machine, 0).unwrap();
+            let paths =
+                [Transfer::Auto, Transfer::Staged, Transfer::Zerocopy].map(|asked| path(asked, &device));
+            assert_eq!(paths, [auto, Path::Staged, zero_copy], "{instance}");
+        }
+    }
 }
