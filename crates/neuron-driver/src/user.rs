@@ -71,13 +71,13 @@ pub struct PageRun {
 pub struct Pinned {
     /// In the order of the buffer.
     pub runs: Vec<PageRun>,
-    _hold: Box<dyn Any + Send + Sync>,
+    _hold: Arc<dyn Any + Send + Sync>,
 }
 
 impl Pinned {
     /// Pages that `hold` keeps pinned.
-    pub fn new(runs: Vec<PageRun>, hold: impl Any + Send + Sync) -> Self {
-        Self { runs, _hold: Box::new(hold) }
+    pub fn new(runs: Vec<PageRun>, hold: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { runs, _hold: hold }
     }
 }
 

@@ -168,6 +168,6 @@ impl UserBuffer for Buffer {
         let pinned = pages.pinned.fetch_add(count, Ordering::SeqCst) + count;
         pages.most_pinned.fetch_max(pinned, Ordering::SeqCst);
         let runs = physical.iter().map(|&address| PageRun { address, pages: 1 }).collect();
-        Ok(Pinned::new(runs, Hold { pages: Arc::clone(pages), count }))
+        Ok(Pinned::new(runs, Arc::new(Hold { pages: Arc::clone(pages), count })))
     }
 }

@@ -205,29 +205,39 @@ impl Device {
         Ok(Staged { transfer, descriptors: count, start: self.clock().now() })
     }
 
-    /// Puts `count` copies, the last of them the marker's, on the ring and rings both
-    /// doorbells. If that fails nothing of it stays on the ring.
+    /// Puts copies, the last of them the marker's, on the ring if `room` descriptors are free,
+    /// and rings both doorbells. Returns how many there are; if it fails none of them stays.
+    ///
+    /// # Errors
+    /// ENOENT if the ring was taken off its queue; ENOMEM without room; a doorbell's error.
     pub(super) fn put(
         &self,
         ring: &Arc<H2tRing>,
         contexts: &mut Contexts,
         marker: &Marker<'_>,
         mut copies: impl Iterator<Item = Copy>,
-        count: u32,
-    ) -> Result<(), Errno> {
+        room: u32,
+    ) -> Result<u32, Errno> {
         let (tx, rx) = ring.memory()?;
         let (tx, rx) = (RingSlice(tx.slice()), RingSlice(rx.slice()));
         let mut engine = self.engines().lock(ring.engine())?;
         if !engine.holds(ring) {
             return Err(Errno::ENOENT);
         }
-        marker.arm();
         let mut pair = engine.udma.pair(ring.qid()).map_err(udma_errno)?;
-        let mark = pair.mark();
-        if let Err(error) = copies.try_for_each(|copy| pair.prepare(&tx, &rx, &copy)) {
-            pair.rewind(mark);
-            return Err(udma_errno(error));
+        if pair.available().map_err(udma_errno)? < room {
+            return Err(Errno::ENOMEM);
         }
+        marker.arm();
+        let mark = pair.mark();
+        let prepared = copies.try_fold(0, |count, copy| pair.prepare(&tx, &rx, &copy).map(|()| count + 1));
+        let count = match prepared {
+            Ok(count) => count,
+            Err(error) => {
+                pair.rewind(mark);
+                return Err(udma_errno(error));
+            }
+        };
         let started = engine.udma.start(&Bar0(self.hardware()), ring.qid(), count, count);
         drop(engine);
         if let Err(error) = started {
@@ -235,7 +245,7 @@ impl Device {
             self.recover(ring, contexts);
             return Err(udma_errno(error));
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Waits for a batch and returns its slots. A copy that a reset may have hit is staged
@@ -283,16 +293,20 @@ impl Device {
 
     /// Polls a marker within the generation's budget. True if it landed: armed again then.
     pub(super) fn poll(&self, marker: &Marker<'_>, descriptors: u32, asynchronous: bool) -> bool {
+        // The look before the first wait is ours: an engine that is done costs none.
+        if marker.landed() {
+            marker.arm();
+            return true;
+        }
         let (first, budget) = self.wait_policy().budget(descriptors, asynchronous);
         let end = self.clock().now() + first + budget;
-        for look in 0_u64.. {
+        self.clock().delay(first);
+        for look in 1_u64.. {
             if marker.landed() {
                 marker.arm();
                 return true;
             }
             match look {
-                // The look before the first wait is ours: an engine that is done costs none.
-                0 => self.clock().delay(first),
                 1..PATIENT_LOOKS => self.clock().delay(POLL_INTERVAL),
                 // A machine so busy that the budget passes between two looks gets more of them.
                 LEAST_LOOKS.. if self.clock().now() > end => break,

@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
-use neuron_udma::{Barrier, Copy};
+use neuron_udma::Barrier;
 
 use super::completion::{Completion, CompletionQueue};
+use super::pages::Layout;
 use crate::pool::ChunkRef;
 use crate::user::Pinned;
 
@@ -51,14 +52,16 @@ pub struct Request {
 pub struct Entry {
     /// Whose it is.
     pub owner: Owner,
-    /// Data descriptors.
-    pub copies: Vec<Copy>,
+    /// Its data descriptors.
+    pub layout: Layout,
     /// Ordering of its marker.
     pub marker: Barrier,
     /// Pages under it.
     pub pages: u32,
-    /// Pages and chunk stay while the engine may reach them.
-    pub hold: (Pinned, ChunkRef),
+    /// The pages, which stay while the engine may reach them.
+    pub pinned: Pinned,
+    /// The chunk, which stays as well.
+    pub chunk: ChunkRef,
 }
 
 /// A transfer on the ring.
@@ -105,9 +108,9 @@ impl ContextQueue {
         self.pinned.push_back(entry);
     }
 
-    /// The transfer to submit next.
-    pub fn next(&self) -> Option<&Entry> {
-        self.pinned.front()
+    /// Whether any transfer waits to be submitted.
+    pub fn has_next(&self) -> bool {
+        !self.pinned.is_empty()
     }
 
     /// The number of the next transfer's marker.
@@ -115,18 +118,22 @@ impl ContextQueue {
         self.submissions % CAPACITY
     }
 
-    /// The next transfer is on the ring.
-    pub fn submitted(&mut self, descriptors: u32) {
-        if let Some(Entry { owner, hold, .. }) = self.pinned.pop_front() {
-            let slot = self.next_slot();
-            self.submissions += 1;
-            self.submitted.push_back(Submitted { owner, slot, descriptors, lost: false, _hold: hold });
-        }
+    /// Takes the transfer to submit next off the list.
+    pub fn take_next(&mut self) -> Option<Entry> {
+        self.pinned.pop_front()
     }
 
-    /// The next transfer could not be put on the ring.
-    pub fn refused(&mut self) -> Option<Owner> {
-        self.pinned.pop_front().map(|entry| entry.owner)
+    /// It could not be submitted yet.
+    pub fn put_back(&mut self, entry: Entry) {
+        self.pinned.push_front(entry);
+    }
+
+    /// The transfer is on the ring.
+    pub fn submitted(&mut self, entry: Entry, descriptors: u32) {
+        let Entry { owner, pinned, chunk, .. } = entry;
+        let slot = self.next_slot();
+        self.submissions += 1;
+        self.submitted.push_back(Submitted { owner, slot, descriptors, lost: false, _hold: (pinned, chunk) });
     }
 
     /// The transfer that was submitted first, and whether none was after it.

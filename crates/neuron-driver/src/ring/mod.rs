@@ -7,6 +7,7 @@
 //! | [`h2t`] | the ring the driver copies with: its chunks, marker and contexts |
 //! | [`marker`] | the two words whose copy tells that a batch is done |
 //! | [`transfer`] | what is copied, cut into pieces and batches |
+//! | [`pages`] | a zero-copy, cut into transfers and descriptors |
 //! | [`context`] | copies in progress on one ring |
 //! | [`context_queue`] | its zero-copy transfers, pinned and submitted |
 //! | [`completion`] | the queue that tells the ends of asynchronous ones |
@@ -20,6 +21,7 @@ pub mod context_queue;
 pub mod engine;
 pub mod h2t;
 pub mod marker;
+pub mod pages;
 pub mod queue;
 pub mod transfer;
 

@@ -113,7 +113,7 @@ fn transfers(page_offset: u64, size: u64) -> Vec<u64> {
     let pages = match whole.div_ceil(PAGE_SIZE) {
         few if few <= 64 => few,
         some if whole <= 128 * PAGE_SIZE => {
-            let half = whole / 2;
+            let half = whole.div_ceil(2);
             some.min(half.div_ceil(PAGE_SIZE))
         }
         _ => 64,

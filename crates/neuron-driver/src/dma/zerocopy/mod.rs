@@ -3,7 +3,6 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`plan`] | buffers cut into transfers, transfers into descriptors |
 //! | [`pipeline`] | transfers submitted, waited for, and their pages let go |
 //! | [`direct`] | small writes by the processor through BAR4 |
 //! | [`completer`] | the thread behind asynchronous requests |
@@ -14,7 +13,6 @@
 pub mod completer;
 pub mod direct;
 pub mod pipeline;
-pub mod plan;
 
 use std::sync::Arc;
 
@@ -22,12 +20,12 @@ use neuron_abi::arch::PAGE_SIZE;
 use neuron_abi::errno::Errno;
 use neuron_udma::Barrier;
 
-use self::plan::{Layout, Part};
 use crate::device::Device;
 use crate::pool::ChunkRef;
 use crate::ring::H2tRing;
 use crate::ring::context::Contexts;
 use crate::ring::context_queue::{CAPACITY, Entry, Owner, Request};
+use crate::ring::pages::{Layout, Part, parts};
 use crate::user::{Access, UserBuffer};
 
 /// A piece of a chunk and the user buffer it is copied with, already checked against the
@@ -159,7 +157,7 @@ impl Device {
         Ok((queue.chunk().pa(), queue.chunk().size()))
     }
 
-    /// Pins the pages of a transfer and lays its descriptors out.
+    /// Pins the pages of a transfer.
     fn entry(
         &self,
         operation: &Operation,
@@ -175,14 +173,14 @@ impl Device {
         let pinned = operation.buffer.pin(part.offset, part.bytes)?;
         let layout = Layout {
             chunk: operation.chunk.pa() + operation.offset + part.offset,
+            page_offset: (operation.address + part.offset) % PAGE_SIZE,
+            bytes: part.bytes,
             access,
             host_base: self.geometry().host_base,
             last: order.data,
         };
-        let page_offset = (operation.address + part.offset) % PAGE_SIZE;
-        let copies = layout.descriptors(&pinned.runs, page_offset, part.bytes);
-        let hold = (pinned, Arc::clone(&operation.chunk));
-        Ok(Entry { owner, copies, marker: order.marker, pages: part.pages, hold })
+        let chunk = Arc::clone(&operation.chunk);
+        Ok(Entry { owner, layout, marker: order.marker, pages: part.pages, pinned, chunk })
     }
 
     /// Ends every zero-copy transfer of a ring that is taken off its queue.
@@ -210,9 +208,7 @@ impl Device {
 fn transfers(operations: &[Operation]) -> impl Iterator<Item = (&Operation, Part, bool)> {
     let mut all = operations
         .iter()
-        .flat_map(|operation| {
-            plan::parts(operation.address, operation.bytes).map(move |part| (operation, part))
-        })
+        .flat_map(|operation| parts(operation.address, operation.bytes).map(move |part| (operation, part)))
         .peekable();
     std::iter::from_fn(move || {
         let (operation, part) = all.next()?;

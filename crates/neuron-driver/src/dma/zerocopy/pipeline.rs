@@ -11,52 +11,62 @@ use crate::device::Device;
 use crate::error::COPY_TIMEOUT;
 use crate::ring::H2tRing;
 use crate::ring::context::Contexts;
-use crate::ring::context_queue::{MAX_PAGES, Owner};
+use crate::ring::context_queue::Owner;
 
-/// Free descriptors below which a call that submits waits: those of the largest transfer.
-const LOW_WATER: u32 = MAX_PAGES;
-/// Free descriptors that it then waits for.
-const HIGH_WATER: u32 = 520 + 1;
+/// Free descriptors that a call waits for once it has to wait, one more exactly. It has to
+/// when a transfer does not fit, which is below 65 at most.
+const HIGH_WATER: u32 = 520;
 
 impl Device {
-    /// Puts transfers on the ring, oldest first, as long as there are descriptors for them.
+    /// Puts transfers on the ring, oldest first, as long as there are descriptors for them:
+    /// one for each page at worst, and one for the marker.
     ///
     /// # Errors
     /// The error of a transfer of the call itself, which is off the queue then; a request's
     /// is told to whoever made it.
     pub(super) fn submit(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts) -> Result<(), Errno> {
-        while let Some(entry) = contexts.zero_copy.next() {
-            // A descriptor for each page at worst, and one for the marker.
-            if self.available(ring) < entry.pages + 1 {
-                break;
-            }
-            let (copies, order) = (entry.copies.clone(), entry.marker);
+        while let Some(entry) = contexts.zero_copy.take_next() {
             let marker = ring.zero_copy_marker(contexts.zero_copy.next_slot())?;
-            let count = copies.len() as u32 + 1;
-            let copies = copies.into_iter().chain(once(Copy { barrier: order, ..marker.copy() }));
-            match self.put(ring, contexts, &marker, copies, count) {
-                Ok(()) => contexts.zero_copy.submitted(count),
-                Err(error) => match contexts.zero_copy.refused() {
-                    Some(Owner::Request(request)) => contexts.zero_copy.end(request, error.negated().into()),
-                    _ => return Err(error),
-                },
+            let last = Copy { barrier: entry.marker, ..marker.copy() };
+            let copies = entry.layout.descriptors(&entry.pinned.runs).chain(once(last));
+            match self.put(ring, contexts, &marker, copies, entry.pages + 1) {
+                Ok(count) => contexts.zero_copy.submitted(entry, count),
+                Err(Errno::ENOMEM) => {
+                    contexts.zero_copy.put_back(entry);
+                    break;
+                }
+                Err(error) => self.refused(contexts, entry.owner, error)?,
             }
         }
         Ok(())
     }
 
-    /// Waits until a transfer more can be submitted at once.
+    /// A transfer cannot be put on the ring. The error comes back if it is the call's own.
+    fn refused(&self, contexts: &mut Contexts, owner: Owner, error: Errno) -> Result<(), Errno> {
+        match owner {
+            Owner::Call => return Err(error),
+            Owner::Request(request) => contexts.zero_copy.end(request, error.negated().into()),
+            Owner::Drained => {}
+        }
+        Ok(())
+    }
+
+    /// Waits until there is room in the queue and what is in it is on the ring. Once it
+    /// waits, it waits for many descriptors, so that it does not wait again at once.
     ///
     /// # Errors
     /// The error of a transfer of the call itself.
     pub(super) fn make_room(&self, ring: &Arc<H2tRing>, contexts: &mut Contexts) -> Result<(), Errno> {
-        let mut enough = LOW_WATER;
-        while contexts.zero_copy.room() == 0 || self.available(ring) <= enough {
-            enough = HIGH_WATER;
-            match self.retire(ring, contexts) {
-                Some(ended) => ended?,
-                None if contexts.zero_copy.next().is_none() => break,
-                None => {}
+        while contexts.zero_copy.room() == 0 || contexts.zero_copy.has_next() {
+            loop {
+                match self.retire(ring, contexts) {
+                    Some(ended) => ended?,
+                    // Copies of others fill the ring; `end_call` tells.
+                    None => return Ok(()),
+                }
+                if self.available(ring) > HIGH_WATER && contexts.zero_copy.room() > 0 {
+                    break;
+                }
             }
             self.submit(ring, contexts)?;
         }
@@ -82,13 +92,9 @@ impl Device {
         if let Some(ended) = self.retire(ring, contexts) {
             return ended;
         }
-        match contexts.zero_copy.refused() {
-            Some(Owner::Request(request)) => {
-                contexts.zero_copy.end(request, Errno::ENOMEM.negated().into());
-                Ok(())
-            }
-            Some(Owner::Call) => Err(Errno::ENOMEM),
-            Some(Owner::Drained) | None => Ok(()),
+        match contexts.zero_copy.take_next() {
+            Some(entry) => self.refused(contexts, entry.owner, Errno::ENOMEM),
+            None => Ok(()),
         }
     }
 

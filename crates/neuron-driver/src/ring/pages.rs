@@ -1,5 +1,5 @@
 //! How a user buffer is cut: into transfers by pages, and a transfer into descriptors.
-//! Plain arithmetic (`spec/dma-op.md` 7.2, 7.3).
+//! Plain arithmetic, as [`transfer`](super::transfer)'s is for other copies (`spec/dma-op.md` 7.2, 7.3).
 
 use neuron_abi::arch::PAGE_SIZE;
 use neuron_udma::{Barrier, Copy, MAX_DESCRIPTOR_BYTES};
@@ -29,7 +29,7 @@ const fn pin_size(bytes: u64, page_offset: u64) -> u64 {
     } else if whole <= TRANSFER_PAGES * PAGE_SIZE {
         whole
     } else {
-        (whole / 2).next_multiple_of(PAGE_SIZE)
+        whole.div_ceil(2).next_multiple_of(PAGE_SIZE)
     }
 }
 
@@ -48,51 +48,46 @@ pub fn parts(address: u64, bytes: u64) -> impl Iterator<Item = Part> {
     })
 }
 
-/// One side of a transfer's descriptors and what they have in common.
+/// A transfer whose pages are known: what its descriptors are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Bus address of the chunk's first byte of the transfer.
     pub chunk: u64,
+    /// Offset of the first byte in the first page.
+    pub page_offset: u64,
+    /// Bytes.
+    pub bytes: u64,
     /// Which way it goes, as the device sees the user's pages.
     pub access: Access,
     /// ORed into page addresses.
     pub host_base: u64,
-    /// Ordering of the last descriptor.
+    /// Ordering of the last data descriptor.
     pub last: Barrier,
 }
 
 impl Layout {
-    /// The descriptors that move `bytes` from or to the pages of `runs`, from `page_offset` of
-    /// the first page on. Pages that lie side by side share descriptors of up to 64 KiB.
-    pub fn descriptors(&self, runs: &[PageRun], page_offset: u64, bytes: u64) -> Vec<Copy> {
-        let mut copies = Vec::with_capacity(bytes.div_ceil(MAX_DESCRIPTOR_BYTES.into()) as usize + 1);
-        let (mut done, mut skip) = (0, page_offset);
-        for run in joined(runs) {
-            let mut at = run.0 + skip;
-            let end = run.0 + run.1;
-            skip = 0;
-            while at < end && done < bytes {
-                let piece = (end - at).min(bytes - done).min(MAX_DESCRIPTOR_BYTES.into());
-                let (user, chunk) = (at | self.host_base, self.chunk + done);
-                let (source, destination) = match self.access {
-                    Access::Read => (user, chunk),
-                    Access::Write => (chunk, user),
-                };
-                copies.push(Copy {
-                    source,
-                    destination,
-                    bytes: piece as u32,
-                    barrier: Barrier::None,
-                    interrupt: false,
-                });
-                at += piece;
-                done += piece;
-            }
-        }
-        if let Some(last) = copies.last_mut() {
-            last.barrier = self.last;
-        }
-        copies
+    /// The data descriptors between the pages of `runs` and the chunk. Pages that lie side by
+    /// side share descriptors of up to 64 KiB.
+    pub fn descriptors(self, runs: &[PageRun]) -> impl Iterator<Item = Copy> {
+        let mut runs = joined(runs);
+        let mut run = runs.next().map(|(start, bytes)| (start + self.page_offset, start + bytes));
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let (at, end) = run.filter(|_| done < self.bytes)?;
+            let piece = (end - at).min(self.bytes - done).min(MAX_DESCRIPTOR_BYTES.into());
+            let (user, chunk) = (at | self.host_base, self.chunk + done);
+            let (source, destination) = match self.access {
+                Access::Read => (user, chunk),
+                Access::Write => (chunk, user),
+            };
+            done += piece;
+            run = match at + piece {
+                next if next == end => runs.next().map(|(start, bytes)| (start, start + bytes)),
+                next => Some((next, end)),
+            };
+            let barrier = if done == self.bytes { self.last } else { Barrier::None };
+            Some(Copy { source, destination, bytes: piece as u32, barrier, interrupt: false })
+        })
     }
 }
 
@@ -169,11 +164,13 @@ mod tests {
             let bytes = (room - from).saturating_sub(cut).max(1);
             let layout = Layout {
                 chunk: 0x100_0000,
+                page_offset: from,
+                bytes,
                 access: if write { Access::Write } else { Access::Read },
                 host_base: 1 << 46,
                 last: Barrier::Write,
             };
-            let copies = layout.descriptors(&runs, from, bytes);
+            let copies: Vec<_> = layout.descriptors(&runs).collect();
             // Byte for byte, against the pages one by one.
             let mut wanted = runs
                 .iter()
@@ -203,9 +200,15 @@ mod tests {
         #[test]
         fn one_long_run_takes_as_few_descriptors_as_there_are(from in 0_u64..PAGE_SIZE, bytes in 1_u64..200_000) {
             let runs = [PageRun { address: 0x2_0000_0000, pages: 60 }];
-            let layout = Layout { chunk: 0, access: Access::Read, host_base: 0, last: Barrier::None };
-            let copies = layout.descriptors(&runs, from, bytes);
-            prop_assert_eq!(copies.len() as u64, bytes.div_ceil(65536));
+            let layout = Layout {
+                chunk: 0,
+                page_offset: from,
+                bytes,
+                access: Access::Read,
+                host_base: 0,
+                last: Barrier::None,
+            };
+            prop_assert_eq!(layout.descriptors(&runs).count() as u64, bytes.div_ceil(65536));
         }
     }
 }

@@ -1,0 +1,120 @@
+//! A zero-copy write to device memory against a plain memcpy of the same bytes. What is
+//! compared, and figures: README.md beside this file.
+#![allow(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use neuron_abi::memory::Category;
+use neuron_ndl::software::{Execution, Machine, MachineOptions};
+use neuron_ndl::{AllocRequest, Device, Memory, ZeroCopyOptions};
+
+/// Source and destination of cold copies: larger than any cache.
+const POOL: usize = 512 << 20;
+const SIZES: [usize; 7] = [4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 64 << 20, 256 << 20];
+/// The least part of a memcpy's speed at [`FLOOR_SIZE`].
+const FLOOR: f64 = 0.9;
+const FLOOR_SIZE: usize = 1 << 20;
+
+struct Bench {
+    device: Arc<Device>,
+    memory: Memory,
+    source: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Memcpy,
+    ZeroCopy,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let options = MachineOptions { execution: Execution::Inline, ..MachineOptions::default() };
+        let machine = Machine::with_options("trn2.3xlarge", options).unwrap();
+        let device = Device::open(&machine, 0).unwrap();
+        let request = AllocRequest {
+            size: POOL as u64,
+            align: 0,
+            host: false,
+            hbm: 0,
+            core: 0,
+            category: Category::TensorsDevice,
+        };
+        let memory = device.allocate(request).unwrap();
+        let source: Vec<u8> = (0..POOL).map(|index| (index >> 3) as u8).collect();
+        let mut bench = Self { device, memory, source, plain: vec![1; POOL] };
+        // Everything is touched once: fresh pages are another benchmark's business.
+        for way in [Way::Memcpy, Way::ZeroCopy] {
+            bench.copy(way, 0, POOL);
+        }
+        bench
+    }
+
+    fn copy(&mut self, way: Way, offset: usize, len: usize) {
+        let from = &self.source[offset..offset + len];
+        match way {
+            Way::Memcpy => self.plain[offset..offset + len].copy_from_slice(from),
+            Way::ZeroCopy => self
+                .device
+                .zero_copy_in(&self.memory, offset as u64, from, ZeroCopyOptions::default())
+                .unwrap(),
+        }
+    }
+
+    /// Median time of each way. Rounds interleave the two, so that a machine whose speed
+    /// drifts drifts for both.
+    fn measure(&mut self, len: usize, cold: bool) -> [Duration; 2] {
+        let mut times = [const { Vec::new() }; 2];
+        let start = Instant::now();
+        let (mut offset, mut round) = (0, 0);
+        while round < 7 || (start.elapsed() < Duration::from_millis(400) && round < 2000) {
+            for (way, times) in [Way::Memcpy, Way::ZeroCopy].into_iter().zip(&mut times) {
+                let begin = Instant::now();
+                self.copy(way, offset, len);
+                times.push(begin.elapsed());
+            }
+            if cold {
+                // Far enough that caches and prefetchers know nothing of the next place.
+                offset = ((offset + len.max(33 << 20)) % (POOL - len + 4096)) & !4095;
+            }
+            round += 1;
+        }
+        times.map(|mut times| {
+            times.sort_unstable();
+            times[times.len() / 2]
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    // `cargo test --benches` only wants to know that it runs.
+    if std::env::args().any(|argument| argument == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    let mut missed = false;
+    let mut bench = Bench::new();
+    println!("backend software, inline, trn2.3xlarge; GB/s, medians of interleaved rounds");
+    println!("| state |       size | memcpy | zero-copy | zero-copy/memcpy |");
+    println!("|-------|------------|--------|-----------|------------------|");
+    for cold in [false, true] {
+        for len in SIZES {
+            let [memcpy, zero_copy] = bench.measure(len, cold).map(|time| time.as_secs_f64());
+            missed |= len == FLOOR_SIZE && memcpy / zero_copy < FLOOR;
+            let rate = |seconds: f64| len as f64 / seconds / 1e9;
+            println!(
+                "| {} | {:>6} KiB | {:>6.2} | {:>9.2} | {:>16.2} |",
+                if cold { "cold " } else { "hot  " },
+                len >> 10,
+                rate(memcpy),
+                rate(zero_copy),
+                memcpy / zero_copy,
+            );
+        }
+    }
+    let held = if missed { "missed" } else { "held" };
+    println!("limit {held}: 1 MiB, hot and cold, at least {FLOOR} times memcpy");
+    ExitCode::from(u8::from(missed))
+}
