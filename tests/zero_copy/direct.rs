@@ -67,25 +67,6 @@ fn a_batch_goes_through_the_window_whole_or_not_at_all() {
     assert_eq!(rig.chunk_bytes(chunk, 12_000, 63), pattern(7, 20_000)[4096..4159]);
 }
 
-/// The shipped driver ignores a window that could not be mapped and writes to offset zero.
-#[test]
-fn defect_35_the_last_bytes_of_a_channel_are_in_the_window() {
-    let rig = Rig::new(Generation::V3);
-    let user = rig.pages(1);
-    let geometry = rig.board.device().geometry();
-    let end = geometry.hbm[0].base + geometry.hbm[0].size;
-    // The small pool ends with its channel, and is filled from its start.
-    let chunk = std::iter::repeat_with(|| rig.client.allocate(Some(0), 512 << 10, 0).unwrap())
-        .find(|chunk| chunk.pa + (512 << 10) == end)
-        .unwrap();
-    set_user_bytes(&user, 0, &pattern(8, 4096));
-    let call = argument(&user, true, Move { chunk, offset: (512 << 10) - 4096, at: 0, bytes: 4096 });
-    rig.doorbells();
-    assert_eq!(rig.call(&user, &cmd::MEM_BUF_ZEROCOPY64, &with_threshold(call, 4096)), 0);
-    assert_eq!(rig.doorbells(), 0);
-    assert_eq!(rig.chunk_bytes(chunk, (512 << 10) - 4096, 4096), pattern(8, 4096));
-}
-
 #[test]
 fn a_bad_buffer_faults_before_anything_is_written() {
     let rig = Rig::new(Generation::V3);

@@ -4,5 +4,6 @@
 mod asynchronous;
 mod batches;
 mod blocking;
+mod defects;
 mod direct;
 mod rig;
