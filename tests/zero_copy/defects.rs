@@ -4,6 +4,7 @@
 use neuron_abi::arch::Generation;
 use neuron_abi::{arg, cmd};
 
+use crate::direct::with_threshold;
 use crate::rig::{EFAULT, EINVAL, Move, Rig, argument, batch, operation, pattern, set_user_bytes};
 
 const E2BIG: i64 = -7;

@@ -5,7 +5,7 @@ use neuron_abi::{arg, cmd};
 
 use crate::rig::{EFAULT, EINVAL, Move, Rig, argument, batch, operation, pattern, set_user_bytes};
 
-fn with_threshold(argument: arg::MemBufCopy64Zc, bar4_wr_threshold: u32) -> arg::MemBufCopy64Zc {
+pub(crate) fn with_threshold(argument: arg::MemBufCopy64Zc, bar4_wr_threshold: u32) -> arg::MemBufCopy64Zc {
     arg::MemBufCopy64Zc { bar4_wr_threshold, ..argument }
 }
 
