@@ -10,6 +10,8 @@
 //! | opening a device, allocating, copying | [`Device`] |
 //! | memory that frees itself | [`Memory`] |
 //! | the bounce buffer of a core | [`CopyBuffer`] |
+//! | state of engines and queues, descriptors in a ring | [`Device::queue_state`] and its neighbours |
+//! | what no ioctl shows | [`introspect`] |
 //! | a machine with no hardware in it | [`software`] |
 //! | writing a backend | [`backend`] |
 //!
@@ -19,12 +21,16 @@
 
 pub mod backend;
 mod device;
+mod engine;
 mod error;
+pub mod introspect;
 mod memory;
 mod open;
 pub mod software;
 
 pub use backend::{Backend, DeviceFile, Lane, Mapping};
 pub use device::{CopyRequest, Device, DeviceFacts, WaitHandle};
+pub use engine::QueueState;
 pub use error::NdlError;
 pub use memory::{AllocRequest, COPY_BUFFER_BYTES, CopyBuffer, Memory};
+pub use neuron_udma::descriptor::{self, DecodedRx, DecodedTx, Descriptor};

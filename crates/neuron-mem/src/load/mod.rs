@@ -53,8 +53,7 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
         let why = "--transfer zerocopy is not there yet; use auto or staged";
         return Err(Failure::new(Exit::Usage, why));
     }
-    let index = u8::try_from(args.device)
-        .map_err(|_| Failure::new(Exit::Usage, format!("there is no device {}", args.device)))?;
+    let index = machine::device_index(args.device)?;
     let machine = machine::software(&args.instance, options(args)?)?;
     let device = machine::open(&machine, index)?;
     let present: Vec<u32> = (0..device.geometry().cores).collect();

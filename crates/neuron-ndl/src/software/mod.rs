@@ -21,7 +21,8 @@ mod machine;
 mod user;
 
 pub use host::HostMemory;
+pub use neuron_driver::sysfs::{File as SysfsFile, Link as SysfsLink};
 pub use neuron_softdev::{Execution, FaultPlan, Instance};
 
-pub use machine::{Machine, MachineError, MachineOptions, SoftHardware};
+pub use machine::{Machine, MachineError, MachineOptions, SoftHardware, Sysfs};
 pub use user::CallerMemory;
