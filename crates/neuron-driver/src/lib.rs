@@ -14,6 +14,7 @@
 //! | one copy, from descriptors to marker | [`dma`] |
 //! | what differs between generations | [`arch`] |
 //! | what it shows under `/sys` | [`sysfs`] |
+//! | what it shows of queues to people | [`introspect`] |
 //!
 //! Locks, outermost first: process slots, memset pattern, a ring's copy lock, an
 //! engine, then the memory set's (handles, lists, state).
@@ -24,6 +25,7 @@ pub mod device;
 pub mod dma;
 mod error;
 pub mod hw;
+pub mod introspect;
 pub mod ioctl;
 pub mod pool;
 mod probe;

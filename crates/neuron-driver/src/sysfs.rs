@@ -17,6 +17,15 @@ pub struct File {
     pub content: String,
 }
 
+/// One symbolic link of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Path below the root, without a leading slash.
+    pub path: String,
+    /// Where it leads, relative to its folder.
+    pub target: String,
+}
+
 /// Version that this driver implements, as `/sys/module/neuron/version` shows it (our
 /// choice of form).
 pub const VERSION: &str = "2.27.4.0";
@@ -197,8 +206,36 @@ fn leaf(category: Category) -> &'static str {
     node.rsplit_once('/').map_or(node, |(_, leaf)| leaf)
 }
 
-/// Files that are there once, whatever the devices: the class's and the module's. Their
-/// values are V2's; an ultraserver would show its ids.
+/// The class's link to a device's node (`spec/sysfs.md` 1).
+pub fn link(index: u8) -> Link {
+    Link {
+        path: format!("{CLASS}/neuron{index}"),
+        // Relative, as sysfs makes it, so that the tree is whole wherever it lies.
+        target: format!("../../devices/virtual/neuron_device/neuron{index}"),
+    }
+}
+
+/// Parameters that nothing here asks for, with the shipped driver's defaults
+/// (`spec/driver.md` 9). `reset_top_dma` is left out: its default is not established.
+const OTHER_PARAMETERS: [(&str, u32); 13] = [
+    ("nc_per_dev_param", 1),
+    ("dev_nc_map", 1),
+    ("zerocopy_trn1_override", 0),
+    ("wc_enable", 1),
+    ("dup_helper_enable", 1),
+    ("force_userver", 0),
+    ("force_die_flip", 0),
+    ("userver_pds_node_cnt", 2),
+    ("userver_pds_server_id", 1),
+    ("userver_ctl", 0),
+    ("userver_etimeout", 600),
+    ("nmetric_metric_post_delay", 150_000),
+    ("nmetric_log_posts", 1),
+];
+
+/// Files that are there once, whatever the devices: the class's and the module's. The
+/// class's are V2's; an ultraserver would show its ids. That every parameter shows as a
+/// decimal number is our choice.
 pub fn shared(params: &crate::Params) -> Vec<File> {
     let mut files = Vec::new();
     let mut class = Folder { files: &mut files, path: CLASS.to_owned() };
@@ -223,5 +260,100 @@ pub fn shared(params: &crate::Params) -> Vec<File> {
     ] {
         parameters.file(name, 0o660, value);
     }
+    for (name, value) in OTHER_PARAMETERS {
+        parameters.file(name, 0o660, format!("{value}\n"));
+    }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Params;
+    use std::collections::BTreeMap;
+
+    fn by_path(params: &Params) -> BTreeMap<String, (u32, String)> {
+        let files = shared(params);
+        let count = files.len();
+        let map: BTreeMap<_, _> =
+            files.into_iter().map(|file| (file.path, (file.mode, file.content))).collect();
+        assert_eq!(map.len(), count, "a path stands twice");
+        map
+    }
+
+    /// The tables of `spec/sysfs.md` 1 and 5 and `spec/driver.md` 9.
+    #[test]
+    fn shared_files_are_the_class_files_the_version_and_every_parameter_with_a_known_default() {
+        let files = by_path(&Params::default());
+        let class = [
+            ("node_id_2", "-1\n"),
+            ("node_id_4", "-1\n"),
+            ("server_id_2", "0000000000000000\n"),
+            ("server_id_4", "0000000000000000\n"),
+            ("ultraserver_mode", "\n"),
+        ];
+        let parameters = [
+            ("dma_teardown_on_exit", "1\n"),
+            ("nc_per_dev_param", "1\n"),
+            ("dev_nc_map", "1\n"),
+            ("zerocopy_trn1_override", "0\n"),
+            ("mempool_min_alloc_size", "4096\n"),
+            ("mempool_host_memory_size", "33554432\n"),
+            ("mempool_small_pool_size", "1073741824\n"),
+            ("mempool_small_alloc_max", "524288\n"),
+            ("no_reset", "0\n"),
+            ("wc_enable", "1\n"),
+            ("dup_helper_enable", "1\n"),
+            ("force_userver", "0\n"),
+            ("force_die_flip", "0\n"),
+            ("userver_pds_node_cnt", "2\n"),
+            ("userver_pds_server_id", "1\n"),
+            ("userver_ctl", "0\n"),
+            ("userver_etimeout", "600\n"),
+            ("nmetric_metric_post_delay", "150000\n"),
+            ("nmetric_log_posts", "1\n"),
+        ];
+        let expected: BTreeMap<_, _> =
+            class
+                .iter()
+                .map(|(name, content)| (format!("sys/class/neuron_device/{name}"), (0o444, *content)))
+                .chain([("sys/module/neuron/version".to_owned(), (0o444, "2.27.4.0\n"))])
+                .chain(parameters.iter().map(|(name, content)| {
+                    (format!("sys/module/neuron/parameters/{name}"), (0o660, *content))
+                }))
+                .map(|(path, (mode, content))| (path, (mode, content.to_owned())))
+                .collect();
+        assert_eq!(files, expected);
+    }
+
+    #[test]
+    fn parameters_show_what_the_driver_came_up_with() {
+        let mut params = Params { no_reset: true, teardown_on_exit: false, ..Params::default() };
+        params.pools.small_pool_size = 1 << 20;
+        params.pools.small_alloc_max = 4096;
+        params.pools.host_reserve = 1 << 21;
+        let files = by_path(&params);
+        let value = |name: &str| files[&format!("{MODULE}/parameters/{name}")].1.as_str();
+        assert_eq!((value("no_reset"), value("dma_teardown_on_exit")), ("1\n", "0\n"));
+        assert_eq!(value("mempool_small_pool_size"), "1048576\n");
+        assert_eq!(
+            (value("mempool_small_alloc_max"), value("mempool_host_memory_size")),
+            ("4096\n", "2097152\n")
+        );
+    }
+
+    #[test]
+    fn a_link_leads_from_the_class_to_the_devices_node() {
+        let link = link(12);
+        let folder = link.path.rsplit_once('/').unwrap().0;
+        let mut at: Vec<_> = folder.split('/').collect();
+        for part in link.target.split('/') {
+            match part {
+                ".." => assert!(at.pop().is_some()),
+                part => at.push(part),
+            }
+        }
+        assert_eq!(link.path, format!("{CLASS}/neuron12"));
+        assert_eq!(at.join("/"), format!("{DEVICES}/neuron12"));
+    }
 }

@@ -10,20 +10,33 @@ use crate::cli::DevicesArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::machine;
-use crate::render::devices::{self as report, DevicesReport, H2tRing, Hbm};
+use crate::render::devices::{self as report, DevicesReport, H2tRing, Hbm, SysfsTree};
 use crate::render::write_json;
+use crate::tree;
 
-/// Runs the command and writes its result to `out`.
+/// Runs the command and writes its result to `out`. The `/sys` tree, if asked for, is written first, as it is
+/// while nobody has a device open.
 ///
 /// # Errors
 /// See [`Exit`] for which failure has which code.
 pub fn run(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let machine = machine::software(&args.instance, MachineOptions::default())?;
+    // Taken before a device is opened: our own buffers would be counted.
+    let sysfs = match &args.sysfs {
+        Some(folder) => {
+            let sysfs = machine::sysfs(&machine)?;
+            tree::write(&sysfs, folder)?;
+            let folder = folder.to_string_lossy().into_owned();
+            Some(SysfsTree { folder, files: sysfs.files.len() as u64, links: sysfs.links.len() as u64 })
+        }
+        None => None,
+    };
     let mut report = DevicesReport {
         backend: machine::backend(&machine),
         instance: args.instance.clone(),
         generation: String::new(),
         devices: Vec::new(),
+        sysfs,
     };
     for index in 0..machine.instance().devices {
         let device = machine::open(&machine, index)?;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// 0: everything asked for was done.
     Done = 0,
-    /// 1: the result could not be written to standard output.
+    /// 1: the result could not be written, to standard output or to the files asked for.
     Output = 1,
     /// 2: the command line is wrong, or asks for something that is not supported.
     Usage = 2,
@@ -50,7 +50,7 @@ impl Exit {
     pub fn meaning(self) -> &'static str {
         match self {
             Exit::Done => "done",
-            Exit::Output => "the result could not be written to standard output",
+            Exit::Output => "the result could not be written",
             Exit::Usage => "usage error",
             Exit::Input => "unreadable or malformed input",
             Exit::DoesNotFit => "does not fit in device memory",

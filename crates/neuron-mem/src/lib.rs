@@ -2,7 +2,7 @@
 //! The library behind the command `neuron-mem`: what it reads, what it asks of a device, what it shows.
 //!
 //! - [`cli`]: the arguments; [`exit`]: the exit codes; [`failure`]: errors on their way to both
-//! - [`load`], [`devices`]: the subcommands
+//! - [`load`], [`devices`], [`rings`], [`trace`]: the subcommands; [`tree`]: the files of `devices --sysfs`
 //! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
 //! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
 //! - [`render`], [`bytes`], [`shown`], [`progress`]: output; [`interrupt`]: Ctrl-C
@@ -21,5 +21,8 @@ pub mod machine;
 pub mod model;
 pub mod progress;
 pub mod render;
+pub mod rings;
 pub mod shown;
 pub mod spread;
+pub mod trace;
+pub mod tree;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use neuron_ndl::software::{Machine, MachineError, MachineOptions};
+use neuron_ndl::software::{Machine, MachineError, MachineOptions, Sysfs};
 use neuron_ndl::{Backend as _, Device};
 
 use crate::exit::Exit;
@@ -31,6 +31,22 @@ pub fn open(machine: &Machine, index: u8) -> Result<Arc<Device>, Failure> {
         error => failure(error),
     })?;
     Device::open(machine, index).map_err(|error| Failure::new(Exit::Device, error))
+}
+
+/// The number of a device as the command line gives it.
+///
+/// # Errors
+/// [`Exit::Usage`] above what any machine has.
+pub fn device_index(device: u32) -> Result<u8, Failure> {
+    u8::try_from(device).map_err(|_| Failure::new(Exit::Usage, format!("there is no device {device}")))
+}
+
+/// The tree that the machine's drivers show under `/sys`.
+///
+/// # Errors
+/// [`Exit::Device`] if a device cannot be brought up.
+pub fn sysfs(machine: &Machine) -> Result<Sysfs, Failure> {
+    machine.sysfs().map_err(failure)
 }
 
 /// What users know the machine's backend by.

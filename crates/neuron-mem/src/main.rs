@@ -9,7 +9,7 @@ use neuron_mem::cli::{Cli, Command};
 use neuron_mem::exit::Exit;
 use neuron_mem::failure::Failure;
 use neuron_mem::interrupt::Interrupt;
-use neuron_mem::{devices, load};
+use neuron_mem::{devices, load, rings, trace};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -32,6 +32,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             load::run(args, &|| interrupt.requested(), &mut out)?;
         }
         Command::Devices(args) => devices::run(args, &mut out)?,
+        Command::Rings(args) => rings::run(args, &mut out)?,
+        Command::TraceCopy(args) => trace::run(args, &mut out)?,
     }
     out.flush().map_err(Failure::output)
 }

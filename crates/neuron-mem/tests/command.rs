@@ -28,12 +28,15 @@ fn wrong_usage_exits_with_2_and_says_why() {
 
 #[test]
 fn help_is_a_success_and_lists_the_exit_codes() {
-    for args in [&["--help"][..], &["load", "--help"], &["devices", "-h"]] {
+    for args in
+        [&["--help"][..], &["load", "--help"], &["devices", "-h"], &["rings", "-h"], &["trace-copy", "-h"]]
+    {
         let output = neuron_mem(args);
         let help = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(0));
         for line in [
             "0  done",
+            "1  the result could not be written\n",
             "2  usage error",
             "3  unreadable or malformed input",
             "4  does not fit in device memory",

@@ -29,9 +29,19 @@ fn spawn_load(path: &PathBuf) -> Child {
 }
 
 fn outputs(stdout: impl Fn() -> Stdio) -> Vec<(&'static str, Output)> {
-    ["load", "load --json", "devices", "devices --json", "devices --instance trn2.48xlarge"]
-        .map(|args| (args, command(args).stdout(stdout()).stderr(Stdio::piped()).output().unwrap()))
-        .into()
+    [
+        "load",
+        "load --json",
+        "devices",
+        "devices --json",
+        "devices --instance trn2.48xlarge",
+        "rings --all",
+        "rings --json",
+        "trace-copy 64K",
+        "trace-copy 64K --json",
+    ]
+    .map(|args| (args, command(args).stdout(stdout()).stderr(Stdio::piped()).output().unwrap()))
+    .into()
 }
 
 #[test]

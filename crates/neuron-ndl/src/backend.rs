@@ -5,6 +5,8 @@ use std::any::Any;
 use neuron_abi::errno::Errno;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
+use crate::introspect::Introspection;
+
 /// How a device file is opened; the kernel tells the lanes apart by `O_WRONLY`
 /// (`spec/ndl.md` 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,11 @@ pub trait DeviceFile: Send + Sync {
     /// # Errors
     /// The errno of `mmap(2)`.
     fn mmap(&self, offset: u64, bytes: u64, writable: bool) -> Result<Mapping, Errno>;
+
+    /// A look at what no ioctl shows, if this backend can: see [`introspect`](crate::introspect).
+    fn introspect(&self) -> Option<Introspection> {
+        None
+    }
 }
 
 /// Mapped device or host memory. A device writes it at any time, so the bytes are only

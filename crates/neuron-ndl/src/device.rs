@@ -93,6 +93,11 @@ impl Device {
         self.backend
     }
 
+    /// The file behind it, for the other modules of typed commands.
+    pub(crate) fn open_file(&self) -> &OpenDevice {
+        &self.open
+    }
+
     /// What the device said of itself.
     pub const fn facts(&self) -> &DeviceFacts {
         &self.facts

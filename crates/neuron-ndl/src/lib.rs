@@ -11,6 +11,8 @@
 //! | memory that frees itself | [`Memory`] |
 //! | the bounce buffer of a core | [`CopyBuffer`] |
 //! | copies without a bounce | [`Device::zero_copy`], [`CompletionReader`] |
+//! | state of engines and queues, descriptors in a ring | [`Device::queue_state`] and its neighbours |
+//! | what no ioctl shows | [`introspect`] |
 //! | a machine with no hardware in it | [`software`] |
 //! | writing a backend | [`backend`] |
 //!
@@ -20,7 +22,9 @@
 
 pub mod backend;
 mod device;
+mod engine;
 mod error;
+pub mod introspect;
 mod memory;
 mod open;
 pub mod software;
@@ -28,6 +32,8 @@ mod zero_copy;
 
 pub use backend::{Backend, DeviceFile, Lane, Mapping};
 pub use device::{CopyRequest, Device, DeviceFacts, WaitHandle};
+pub use engine::QueueState;
 pub use error::NdlError;
 pub use memory::{AllocRequest, COPY_BUFFER_BYTES, CopyBuffer, Memory};
+pub use neuron_udma::descriptor::{self, DecodedRx, DecodedTx, Descriptor};
 pub use zero_copy::{Batch, BatchOperation, Completion, CompletionReader, Direction, ZeroCopyOptions};

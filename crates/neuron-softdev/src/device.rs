@@ -9,6 +9,7 @@ use crate::bus::Bus;
 use crate::config::{DeviceConfig, Execution};
 use crate::counters::Counters;
 use crate::dma_table::DmaTable;
+use crate::doorbells::Doorbells;
 use crate::engine::{Direction, Engines, QueueError, QueueId, Shared};
 use crate::error::{AccessError, DeviceError};
 use crate::fault::Faults;
@@ -54,6 +55,7 @@ impl Device {
             bus: Bus::new(geometry.clone()).map_err(DeviceError::Memory)?,
             faults: Faults::new(&config.faults),
             counters: Default::default(),
+            doorbells: Default::default(),
         };
         let scheduler = (workers > 0).then(Scheduler::default);
         let engines = Arc::new(Engines::new(geometry.engine_count(), shared, scheduler));
@@ -198,6 +200,12 @@ impl Device {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.engines.shared.counters.snapshot()
+    }
+
+    /// The last doorbells the device heard, in order. One stands here before the work it announces is begun.
+    #[must_use]
+    pub fn doorbells(&self) -> Doorbells {
+        self.engines.shared.doorbells.snapshot()
     }
 
     /// Why a direction of a queue stands still, since its last reset. `None` also if there is no such queue.

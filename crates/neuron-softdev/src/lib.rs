@@ -14,7 +14,7 @@
 //! | [`Device::bar4`] | mapping HBM: file and offset, or the device's own mapping |
 //! | [`Device::set_dma_table`] | the host memory the device may reach; replaceable while it runs |
 //! | [`Device::faults`], [`FaultPlan`] | what shall go wrong, and how often it did |
-//! | [`Device::counters`], [`Device::queue_error`] | what happened, for the owner's eyes |
+//! | [`Device::counters`], [`Device::doorbells`], [`Device::queue_error`] | what happened, for the owner's eyes |
 //!
 //! Products are [`Product`]s (Trn1, Inf2, Trn2, Trn3), machines are in [`INSTANCES`]. The numbers behind them
 //! are in [`geometry`].
@@ -99,6 +99,7 @@ mod counters;
 mod crc32c;
 mod device;
 mod dma_table;
+mod doorbells;
 mod engine;
 mod error;
 mod firmware;
@@ -118,6 +119,7 @@ pub use config::{DeviceConfig, Execution};
 pub use counters::Counters;
 pub use device::Device;
 pub use dma_table::{DmaMapping, DmaTable, DmaTableError};
+pub use doorbells::{DOORBELLS_KEPT, Doorbell, DoorbellOutcome, Doorbells};
 pub use engine::{Direction, QueueError};
 pub use error::{AccessError, DeviceError};
 pub use fault::{ArmedFault, Fault, FaultId, FaultPlan, FaultPlanError, Faults};

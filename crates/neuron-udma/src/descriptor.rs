@@ -126,7 +126,8 @@ const fn assemble(word0: u32, word1: u32, address: u64) -> Descriptor {
     (word0 as u128 | (word1 as u128) << 32 | (address as u128) << 64).to_le_bytes()
 }
 
-const fn take_apart(descriptor: &Descriptor) -> (u32, u32, u64) {
+/// Word 0, word 1 and the address of a descriptor of either direction.
+pub const fn words(descriptor: &Descriptor) -> (u32, u32, u64) {
     let all = u128::from_le_bytes(*descriptor);
     (all as u32, (all >> 32) as u32, (all >> 64) as u64)
 }
@@ -154,6 +155,8 @@ pub struct DecodedTx {
     pub meta: bool,
     /// Chained to the next descriptor.
     pub concat: bool,
+    /// Interrupt enabled; nothing here sets it.
+    pub interrupt: bool,
     /// Data memory barrier.
     pub dmb: bool,
     /// Write barrier.
@@ -164,7 +167,7 @@ pub struct DecodedTx {
 
 impl From<&Descriptor> for DecodedTx {
     fn from(descriptor: &Descriptor) -> Self {
-        let (word0, meta, source) = take_apart(descriptor);
+        let (word0, meta, source) = words(descriptor);
         Self {
             bytes: length(word0),
             ring_id: (word0 >> RING_ID_SHIFT) as u8 & 3,
@@ -172,6 +175,7 @@ impl From<&Descriptor> for DecodedTx {
             last: word0 & LAST != 0,
             meta: word0 & META != 0,
             concat: word0 & CONCAT != 0,
+            interrupt: word0 & INTERRUPT != 0,
             dmb: word0 & DMB != 0,
             write_barrier: meta & META_WRITE_BARRIER != 0,
             source,
@@ -196,7 +200,7 @@ pub struct DecodedRx {
 
 impl From<&Descriptor> for DecodedRx {
     fn from(descriptor: &Descriptor) -> Self {
-        let (word0, _, destination) = take_apart(descriptor);
+        let (word0, _, destination) = words(descriptor);
         Self {
             bytes: length(word0),
             ring_id: (word0 >> RING_ID_SHIFT) as u8 & 3,
@@ -216,11 +220,11 @@ mod tests {
     #[test]
     fn reference_words_come_out() {
         let copy = Copy { source: 1, destination: 2, bytes: 1, barrier: Barrier::Write, interrupt: false };
-        assert_eq!(take_apart(&copy.tx(1).unwrap()), (0x0d00_0001, 0x0508_0003, 1));
-        assert_eq!(take_apart(&copy.rx(1).unwrap()), (0x0100_0001, 0, 2));
+        assert_eq!(words(&copy.tx(1).unwrap()), (0x0d00_0001, 0x0508_0003, 1));
+        assert_eq!(words(&copy.rx(1).unwrap()), (0x0100_0001, 0, 2));
         let marker = Copy { bytes: 4, barrier: Barrier::None, ..copy };
-        assert_eq!(take_apart(&marker.tx(1).unwrap()), (0x0d00_0004, 0x0108_0003, 1));
-        assert_eq!(take_apart(&marker.rx(1).unwrap()), (0x0100_0004, 0, 2));
+        assert_eq!(words(&marker.tx(1).unwrap()), (0x0d00_0004, 0x0108_0003, 1));
+        assert_eq!(words(&marker.rx(1).unwrap()), (0x0100_0004, 0, 2));
     }
 
     #[test]
@@ -241,7 +245,7 @@ mod tests {
             let rx = DecodedRx::from(&copy.rx(ring_id).unwrap());
             prop_assert_eq!((tx.bytes, tx.source, tx.ring_id), (bytes, source, ring_id));
             prop_assert_eq!((rx.bytes, rx.destination, rx.ring_id), (bytes, destination, ring_id));
-            prop_assert!(tx.first && tx.last && !tx.meta && !tx.concat);
+            prop_assert!(tx.first && tx.last && !tx.meta && !tx.concat && !tx.interrupt);
             prop_assert_eq!((tx.dmb, tx.write_barrier, rx.strong_order_write), (raw == 1, raw == 2, raw == 3));
             prop_assert_eq!(rx.interrupt, interrupt);
         }

@@ -49,6 +49,13 @@ impl<'a> Marker<'a> {
         self.words.load::<u32>(DESTINATION, Ordering::Acquire).is_ok_and(|word| word == VALUE)
     }
 
+    /// (source word, destination word) as they are now; `None` never, for a buffer that
+    /// [`new`](Self::new) checked.
+    pub fn words(&self) -> Option<(u32, u32)> {
+        let load = |offset| self.words.load::<u32>(offset, Ordering::Acquire).ok();
+        Some((load(SOURCE)?, load(DESTINATION)?))
+    }
+
     /// The copy that makes it land.
     pub const fn copy(&self) -> Copy {
         Copy {

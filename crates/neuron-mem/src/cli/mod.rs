@@ -1,13 +1,15 @@
 //! The command line: what can be asked, nothing of how it is done. Wrong usage ends with
-//! [`Exit::Usage`], through clap or through the checks in [`cores`].
+//! [`Exit::Usage`], through clap or through the checks in [`cores`] and [`size`].
 
 pub mod cores;
+pub mod size;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use cores::CoreSelection;
+pub use size::ByteSize;
 
 use crate::exit::Exit;
 
@@ -27,6 +29,10 @@ pub enum Command {
     Load(LoadArgs),
     /// Show what the instance has: cores, HBMs and their pools, DMA engines, H2T rings
     Devices(DevicesArgs),
+    /// Show the queues of the DMA engines: what is on each, whose it is, where its cursors stand
+    Rings(RingsArgs),
+    /// Copy once and show how: descriptors, doorbells, marker, acknowledge
+    TraceCopy(TraceCopyArgs),
 }
 
 /// Arguments of `load`.
@@ -82,6 +88,60 @@ pub struct DevicesArgs {
     #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
     pub instance: String,
 
+    /// Also write the tree that the driver shows under `/sys` into DIR, which is empty, new, or has such a
+    /// tree that this command wrote
+    #[arg(long, value_name = "DIR")]
+    pub sysfs: Option<PathBuf>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `rings`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = Exit::help())]
+pub struct RingsArgs {
+    /// Instance type whose devices the software backend presents
+    #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
+    pub instance: String,
+
+    /// Device to look at
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub device: u32,
+
+    /// Only the queues of this engine
+    #[arg(long, value_name = "INDEX")]
+    pub engine: Option<u32>,
+
+    /// Also queues that nothing is on
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `trace-copy`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = Exit::help())]
+pub struct TraceCopyArgs {
+    /// Bytes to copy, such as `200000`, `64K` or `1M`; at most 256M
+    pub size: ByteSize,
+
+    /// From where to where
+    #[arg(long, value_enum, default_value_t = CopyDirection::H2d)]
+    pub dir: CopyDirection,
+
+    /// Instance type whose first device the software backend presents
+    #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
+    pub instance: String,
+
+    /// Show every descriptor, not only the first and last of a long batch
+    #[arg(long)]
+    pub full: bool,
+
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -99,6 +159,17 @@ pub enum Transfer {
     Staged,
     /// By DMA straight from the mapped file
     Zerocopy,
+}
+
+/// From where to where a traced copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CopyDirection {
+    /// Host memory to the HBM of core 0
+    H2d,
+    /// The HBM of core 0 to host memory
+    D2h,
+    /// The HBM of core 0 to the HBM of the last core
+    D2d,
 }
 
 /// How the software device runs.
@@ -120,7 +191,7 @@ mod tests {
         let cli = Cli::try_parse_from(["neuron-mem", "load"].iter().chain(args))?;
         match cli.command {
             Command::Load(args) => Ok(args),
-            Command::Devices(_) => unreachable!("`load` was asked for"),
+            _ => unreachable!("`load` was asked for"),
         }
     }
 
@@ -180,8 +251,28 @@ mod tests {
     }
 
     #[test]
+    fn rings_and_trace_copy_take_the_documented_defaults() {
+        let parse = |words: &[&str]| Cli::try_parse_from(["neuron-mem"].iter().chain(words)).unwrap().command;
+        let Command::Rings(rings) = parse(&["rings"]) else { panic!("not rings") };
+        assert_eq!((rings.instance.as_str(), rings.device, rings.engine), ("trn1.2xlarge", 0, None));
+        assert!(!rings.all && !rings.json);
+        let Command::TraceCopy(trace) = parse(&["trace-copy", "64K"]) else { panic!("not trace-copy") };
+        assert_eq!((trace.size, trace.dir), (ByteSize(65536), CopyDirection::H2d));
+        assert_eq!(trace.instance, "trn1.2xlarge");
+        assert!(!trace.full && !trace.json);
+        let Command::Devices(devices) = parse(&["devices", "--sysfs", "d"]) else { panic!("not devices") };
+        assert_eq!(devices.sysfs, Some(PathBuf::from("d")));
+    }
+
+    #[test]
     fn help_of_every_level_ends_with_the_exit_codes() {
-        for args in [&["--help"][..], &["load", "--help"], &["devices", "--help"]] {
+        for args in [
+            &["--help"][..],
+            &["load", "--help"],
+            &["devices", "--help"],
+            &["rings", "--help"],
+            &["trace-copy", "--help"],
+        ] {
             let error = Cli::try_parse_from(["neuron-mem"].iter().chain(args)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DisplayHelp);
             assert!(error.to_string().trim_end().ends_with(&Exit::help()), "{error}");

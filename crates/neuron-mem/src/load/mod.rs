@@ -52,8 +52,7 @@ pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
 /// See [`Exit`] for which failure has which code. After a verification mismatch the
 /// report is written all the same.
 pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Result<(), Failure> {
-    let index = u8::try_from(args.device)
-        .map_err(|_| Failure::new(Exit::Usage, format!("there is no device {}", args.device)))?;
+    let index = machine::device_index(args.device)?;
     let machine = machine::software(&args.instance, options(args)?)?;
     let device = machine::open(&machine, index)?;
     let present: Vec<u32> = (0..device.geometry().cores).collect();

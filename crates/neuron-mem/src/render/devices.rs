@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{headline, table};
-use crate::bytes::exact_and_human;
+use crate::bytes::{exact_and_human, plural};
+use crate::shown::Shown;
 
 /// The result of `devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,6 +19,20 @@ pub struct DevicesReport {
     pub generation: String,
     /// Its devices, by index.
     pub devices: Vec<Device>,
+    /// The `/sys` tree that was written, if one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sysfs: Option<SysfsTree>,
+}
+
+/// A tree of files that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SysfsTree {
+    /// The folder it is in, as given.
+    pub folder: String,
+    /// Files written.
+    pub files: u64,
+    /// Symbolic links written.
+    pub links: u64,
 }
 
 /// One device.
@@ -75,6 +90,10 @@ impl DevicesReport {
             let _ = writeln!(text, "\ndevice {index}: cores: {cores}, DMA engines: {engines}\n");
             let _ = writeln!(text, "{}\n\n{}", hbm_table(&device.hbms), ring_table(&device.h2t_rings));
         }
+        if let Some(SysfsTree { folder, files, links }) = &self.sysfs {
+            let (files, links) = (plural(*files, "file"), plural(*links, "link"));
+            let _ = writeln!(text, "\nwritten    {files} and {links} below {}", Shown(folder));
+        }
         text
     }
 }
@@ -129,6 +148,7 @@ mod tests {
                     H2tRing { core: 1, engine: 33, queue: 0 },
                 ],
             }],
+            sysfs: None,
         }
     }
 
@@ -148,6 +168,20 @@ mod tests {
         ] {
             assert!(squeezed.contains(row), "{text}");
         }
+    }
+
+    #[test]
+    fn a_tree_that_was_written_is_told_and_one_that_was_not_is_no_key() {
+        let tree = SysfsTree { folder: "a\nb".to_owned(), files: 1200, links: 1 };
+        let report = DevicesReport { sysfs: Some(tree), ..report() };
+        assert!(
+            report.text().ends_with("\nwritten    1,200 files and 1 link below `a\\nb`\n"),
+            "{}",
+            report.text()
+        );
+        let json = |report: &DevicesReport| serde_json::to_value(report).unwrap();
+        assert_eq!(json(&report)["sysfs"]["links"], 1);
+        assert!(json(&super::tests::report()).get("sysfs").is_none());
     }
 
     #[test]

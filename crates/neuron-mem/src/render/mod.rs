@@ -2,6 +2,8 @@
 
 pub mod devices;
 pub mod load;
+pub mod rings;
+pub mod trace;
 
 use std::io::{self, Write};
 

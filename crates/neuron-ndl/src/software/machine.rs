@@ -7,7 +7,7 @@ use neuron_abi::arch::Product;
 use neuron_abi::errno::Errno;
 use neuron_driver::hw::{Clock, DmaMemory, Hardware, Identity, SystemClock};
 use neuron_driver::ioctl::mmap::{Mapped, Window};
-use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, topology};
+use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, sysfs, topology};
 use neuron_softdev::{DeviceError, Execution, FaultPlan, Instance};
 use neuron_udma::MmioError;
 use vm_memory::VolatileSlice;
@@ -16,6 +16,7 @@ use super::host::{HostMemory, map};
 use super::iommu::Iommu;
 use super::user::CallerMemory;
 use crate::backend::{Backend, DeviceFile, Lane, Mapping};
+use crate::introspect::Introspection;
 
 /// Why a software machine, or one of its devices, did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,9 @@ pub struct MachineOptions {
     pub params: Params,
     /// Process id that files are opened with.
     pub pid: i32,
+    /// Show nothing beyond the ABI, as a kernel's driver: [`introspect`](crate::introspect)
+    /// answers `None`.
+    pub abi_only: bool,
 }
 
 impl Default for MachineOptions {
@@ -72,6 +76,7 @@ impl Default for MachineOptions {
             clock: Arc::new(SystemClock::default()),
             params: Params::default(),
             pid: std::process::id().cast_signed(),
+            abi_only: false,
         }
     }
 }
@@ -82,6 +87,15 @@ pub struct Machine {
     options: MachineOptions,
     host: Arc<HostMemory>,
     devices: Mutex<HashMap<u8, Running>>,
+}
+
+/// What the drivers of a machine show under `/sys`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sysfs {
+    /// Files.
+    pub files: Vec<sysfs::File>,
+    /// Symbolic links.
+    pub links: Vec<sysfs::Link>,
 }
 
 /// A device that is up: the hardware and its driver.
@@ -146,6 +160,24 @@ impl Machine {
         self.running(index).map(|running| running.driver)
     }
 
+    /// The tree under `/sys` as it is now, of all devices, which come up for it if they are
+    /// not.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn sysfs(&self) -> Result<Sysfs, MachineError> {
+        let device_count = self.instance.devices;
+        let mut tree = Sysfs {
+            files: sysfs::shared(&Params { device_count, ..self.options.params }),
+            links: Vec::new(),
+        };
+        for index in 0..device_count {
+            tree.files.extend(self.running(index)?.driver.sysfs());
+            tree.links.push(sysfs::link(index));
+        }
+        Ok(tree)
+    }
+
     fn running(&self, index: u8) -> Result<Running, MachineError> {
         let (instance, count) = (self.instance.name, self.instance.devices);
         let no_device = || MachineError::NoDevice { instance, count, index };
@@ -195,7 +227,7 @@ impl Backend for Machine {
             Lane::Misc => OpenMode::Misc,
         };
         let file = OpenFile::open(&running.driver, self.options.pid, mode)?;
-        Ok(Box::new(SoftFile { file, hardware: running.hardware }))
+        Ok(Box::new(SoftFile { file, hardware: running.hardware, abi_only: self.options.abi_only }))
     }
 }
 
@@ -203,6 +235,7 @@ impl Backend for Machine {
 struct SoftFile {
     file: OpenFile,
     hardware: Arc<SoftHardware>,
+    abi_only: bool,
 }
 
 impl DeviceFile for SoftFile {
@@ -224,6 +257,14 @@ impl DeviceFile for SoftFile {
             Window::Bar4 { offset, bytes } => self.hardware.map_bar4(*offset, *bytes),
         };
         Ok(Mapping::new(region.map_err(|_| Errno::ENOMEM)?, Some(Box::new(mapped))))
+    }
+
+    fn introspect(&self) -> Option<Introspection> {
+        if self.abi_only {
+            return None;
+        }
+        let queues = self.file.device().introspect();
+        Some(Introspection { queues, doorbells: self.hardware.device.doorbells() })
     }
 }
 

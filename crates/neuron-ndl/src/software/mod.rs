@@ -24,6 +24,7 @@ mod runs;
 mod user;
 
 pub use host::HostMemory;
+pub use neuron_driver::sysfs::{File as SysfsFile, Link as SysfsLink};
 pub use neuron_softdev::{Execution, FaultPlan, Instance};
 
-pub use machine::{Machine, MachineError, MachineOptions, SoftHardware};
+pub use machine::{Machine, MachineError, MachineOptions, SoftHardware, Sysfs};

@@ -16,6 +16,7 @@ use self::queue::{Boundary, Control, Owner, Queue};
 pub use self::queue::{Direction, QueueError};
 use crate::bus::Bus;
 use crate::counters::LiveCounters;
+use crate::doorbells::{DoorbellLog, DoorbellOutcome};
 use crate::fault::Faults;
 use crate::geometry::{QUEUES_PER_ENGINE, ResetScope};
 use crate::scheduler::Scheduler;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) bus: Bus,
     pub(crate) faults: Faults,
     pub(crate) counters: LiveCounters,
+    pub(crate) doorbells: DoorbellLog,
 }
 
 /// A state software asked for by change_state.
@@ -286,11 +288,19 @@ impl Engines {
             return;
         }
         let mut control = queue.lock();
-        if control.ring(direction).announce(count, unnoticed).is_err() {
-            engine.set_request(direction, Request::None);
-            self.shared.counters.doorbell_errors.increment();
-        } else if !unnoticed {
-            self.start(engine, id, control);
+        let outcome = match control.ring(direction).announce(count, unnoticed) {
+            Err(_) => DoorbellOutcome::Refused,
+            Ok(()) if unnoticed => DoorbellOutcome::Unnoticed,
+            Ok(()) => DoorbellOutcome::Announced,
+        };
+        self.shared.doorbells.note(id, direction, count, outcome);
+        match outcome {
+            DoorbellOutcome::Refused => {
+                engine.set_request(direction, Request::None);
+                self.shared.counters.doorbell_errors.increment();
+            }
+            DoorbellOutcome::Unnoticed => {}
+            DoorbellOutcome::Announced => self.start(engine, id, control),
         }
     }
 
