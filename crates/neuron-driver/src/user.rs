@@ -1,11 +1,15 @@
 //! Memory of the calling process, reached by address, length and chance: every access
 //! can fault, and the caller may live in another process.
 
+use std::sync::Arc;
+
 use neuron_abi::errno::Errno;
 use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The caller's memory.
+use crate::dmabuf::DmaBuf;
+
+/// The caller's memory, and its table of open files.
 pub trait UserMemory {
     /// Copies user memory from `address` into `into`.
     ///
@@ -18,6 +22,21 @@ pub trait UserMemory {
     /// # Errors
     /// EFAULT if any byte cannot be written; what came before it may have been.
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), Errno>;
+
+    /// Opens an exported buffer as a file of the caller and returns its number. Who cannot
+    /// do that refuses, as the provided method does.
+    ///
+    /// # Errors
+    /// EMFILE when the caller has too many files, ENOMEM, EINVAL.
+    fn install(&self, buffer: Arc<DmaBuf>) -> Result<i32, Errno> {
+        let _refused = buffer;
+        Err(Errno::EINVAL)
+    }
+
+    /// Closes a file that was just opened: its number could not be told.
+    fn uninstall(&self, fd: i32) {
+        let _never_opened = fd;
+    }
 }
 
 /// Reads a plain structure.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `host` | the machine's physical memory |
 //! | `machine` | a device's registers and memory as the driver sees them |
+//! | `file` | an open device file: ioctls, mappings, exported buffers |
 //! | `user` | the caller's memory, by address |
 //!
 //! ```
@@ -16,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod file;
 mod host;
 mod machine;
 mod user;
