@@ -7,6 +7,7 @@
 //! | reading cases, counting them, telling what differs | [`vectors`] |
 //! | hardware that records, registers without a device, a driver on top | [`machine`] |
 //! | a process that calls ioctls from memory of its own | [`client`] |
+//! | devices of one machine, with engines that move bytes | [`rig`] |
 //! | what is compared for each kind of case | [`kinds`] |
 //!
 //! The cases are in `golden/`; its README says what each field means. Nothing here
@@ -15,4 +16,5 @@
 pub mod client;
 pub mod kinds;
 pub mod machine;
+pub mod rig;
 pub mod vectors;

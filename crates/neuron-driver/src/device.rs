@@ -8,12 +8,19 @@ use neuron_abi::errno::Errno;
 use neuron_abi::limits::{DATASTORE_SIZE, MAX_PROCESSES};
 
 use crate::arch::{Arch, WaitPolicy};
+use crate::cinit::CoreInits;
+use crate::core_locks::CoreLocks;
+use crate::datastore::DataStores;
 use crate::dma::zerocopy::completer::Completer;
 use crate::hw::{Clock, Hardware, Identity};
+use crate::mailbox::Mailbox;
+use crate::notifications::NotificationQueues;
 use crate::pool::{ChunkRef, Lifespan, PoolParams, Pools, Request};
 use crate::resets::Resets;
 use crate::ring::Engines;
+use crate::scrub::Scrubs;
 use crate::slots::Slots;
+use crate::system::System;
 use crate::topology;
 
 /// Module parameters (`spec/driver.md` 9) and what the machine around the device knows.
@@ -31,6 +38,9 @@ pub struct Params {
     pub wait_factor: Option<u64>,
     /// Devices in the machine, for the neighbour tables.
     pub device_count: u8,
+    /// Bytes of an HBM that a scrub covers, from the channel's start; without it all. Memory
+    /// of a software device is there once it is written: a scrub of 16 GiB takes as much.
+    pub scrub_bytes: Option<u64>,
     /// Bring all cores up when the device is probed: off for tools and tests that bring
     /// cores up themselves.
     pub bring_up: bool,
@@ -45,6 +55,7 @@ impl Default for Params {
             zerocopy_trn1_override: false,
             wait_factor: None,
             device_count: 1,
+            scrub_bytes: None,
             bring_up: true,
         }
     }
@@ -68,6 +79,13 @@ pub struct Device {
     engines: Engines,
     slots: Slots,
     resets: Resets,
+    system: Arc<System>,
+    core_inits: CoreInits,
+    core_locks: CoreLocks,
+    data_stores: DataStores,
+    mailbox: Mailbox,
+    notification_queues: NotificationQueues,
+    scrubs: Scrubs,
     /// Cores whose rings are up, one bit each.
     cores_up: Mutex<u32>,
     memset: Mutex<ChunkRef>,
@@ -83,6 +101,7 @@ impl Device {
     /// # Errors
     /// ENOMEM.
     pub(crate) fn new(
+        system: Arc<System>,
         hardware: Arc<dyn Hardware>,
         clock: Arc<dyn Clock>,
         product: &'static Product,
@@ -91,9 +110,7 @@ impl Device {
         params: Params,
     ) -> Result<Self, Errno> {
         let own = |bytes| pools.allocate(Request::driver_host(bytes, 0, Lifespan::Device));
-        for _ in 0..MAX_PROCESSES {
-            own(DATASTORE_SIZE as u64)?;
-        }
+        let stores = (0..MAX_PROCESSES).map(|_| own(DATASTORE_SIZE as u64)).collect::<Result<_, _>>()?;
         let dummy_ring = own(DUMMY_RING_BYTES)?;
         let memset = Mutex::new(own(MEMSET_PATTERN_BYTES)?);
         let arch = Arch::of(product.generation);
@@ -110,6 +127,13 @@ impl Device {
             engines: Engines::new(arch),
             slots: Slots::default(),
             resets: Resets::default(),
+            system,
+            core_inits: CoreInits::default(),
+            core_locks: CoreLocks::default(),
+            data_stores: DataStores::new(stores),
+            mailbox: Mailbox::default(),
+            notification_queues: NotificationQueues::default(),
+            scrubs: Scrubs::default(),
             cores_up: Mutex::new(0),
             memset,
             dummy_ring,
@@ -179,6 +203,35 @@ impl Device {
 
     pub(crate) const fn resets(&self) -> &Resets {
         &self.resets
+    }
+
+    /// The machine it is in.
+    pub const fn system(&self) -> &Arc<System> {
+        &self.system
+    }
+
+    pub(crate) const fn core_inits(&self) -> &CoreInits {
+        &self.core_inits
+    }
+
+    pub(crate) const fn core_locks(&self) -> &CoreLocks {
+        &self.core_locks
+    }
+
+    pub(crate) const fn data_stores(&self) -> &DataStores {
+        &self.data_stores
+    }
+
+    pub(crate) const fn firmware_mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    pub(crate) const fn notification_queues(&self) -> &NotificationQueues {
+        &self.notification_queues
+    }
+
+    pub(crate) const fn scrubs(&self) -> &Scrubs {
+        &self.scrubs
     }
 
     pub(crate) const fn slots(&self) -> &Slots {

@@ -2,7 +2,7 @@
 //! can reach, and time. The software machine and a recorder in tests stand behind the
 //! same traits; nothing else in this crate knows which one it is.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use neuron_udma::{Mmio, MmioError, RingMemory};
@@ -160,6 +160,44 @@ pub trait Clock: Send + Sync {
 
     /// Sleeps at least this long.
     fn sleep(&self, microseconds: u64);
+
+    /// Sleeps this long, or until `signal` is raised for the first time after `seen`. A
+    /// clock that cannot be woken sleeps it out.
+    fn sleep_unless(&self, microseconds: u64, signal: &Signal, seen: u64) {
+        if signal.raised() == seen {
+            self.sleep(microseconds);
+        }
+    }
+}
+
+/// Wakes who waits for a change. Look at [`raised`](Self::raised), then at what may change,
+/// then sleep: a change in between is not missed.
+#[derive(Debug, Default)]
+pub struct Signal {
+    raised: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Signal {
+    fn count(&self) -> MutexGuard<'_, u64> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often it was raised.
+    pub fn raised(&self) -> u64 {
+        *self.count()
+    }
+
+    /// Wakes all who wait.
+    pub fn raise(&self) {
+        *self.count() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, seen: u64, time: Duration) {
+        let waited = self.changed.wait_timeout_while(self.count(), time, |raised| *raised == seen);
+        drop(waited);
+    }
 }
 
 /// The machine's clock.
@@ -199,6 +237,10 @@ impl Clock for SystemClock {
     fn sleep(&self, microseconds: u64) {
         std::thread::sleep(Duration::from_micros(microseconds));
     }
+
+    fn sleep_unless(&self, microseconds: u64, signal: &Signal, seen: u64) {
+        signal.wait(seen, Duration::from_micros(microseconds));
+    }
 }
 
 /// A clock that only moves when somebody waits: polls that would take minutes end at
@@ -235,6 +277,17 @@ mod tests {
         assert_eq!((part.address(), part.len()), (0x2000, 4096));
         assert!(memory.part(4096, 4097).is_none());
         assert!(memory.part(usize::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn a_raised_signal_ends_a_sleep_that_would_last_an_hour() {
+        let signal = Signal::default();
+        let seen = signal.raised();
+        std::thread::scope(|scope| {
+            scope.spawn(|| signal.raise());
+            SystemClock::default().sleep_unless(3_600_000_000, &signal, seen);
+        });
+        assert_eq!(signal.raised(), seen + 1);
     }
 
     #[test]

@@ -15,18 +15,28 @@
 //! | what differs between generations | [`arch`] |
 //! | what it shows under `/sys` | [`sysfs`] |
 //! | what it shows of queues to people | [`introspect`] |
+//! | the other devices of the machine | [`system`] |
+//! | mapped memory, and handing it on | [`ioctl::mmap`], [`dmabuf`] |
 //!
 //! Locks, outermost first: process slots, memset pattern, a ring's copy lock, an
 //! engine, then the memory set's (handles, lists, state).
 
 pub mod arch;
 mod bringup;
+mod cinit;
+mod core_locks;
+mod datastore;
 pub mod device;
 pub mod dma;
+pub mod dmabuf;
 mod error;
 pub mod hw;
 pub mod introspect;
 pub mod ioctl;
+mod mailbox;
+mod mapping;
+mod marks;
+mod notifications;
 pub mod pool;
 mod probe;
 pub mod process;
@@ -35,8 +45,10 @@ pub mod requests;
 pub mod reset;
 mod resets;
 pub mod ring;
+mod scrub;
 mod slots;
 pub mod sysfs;
+pub mod system;
 pub mod topology;
 pub mod user;
 
@@ -44,4 +56,5 @@ pub use device::{Device, Params};
 pub use error::COPY_TIMEOUT;
 pub use probe::ProbeError;
 pub use process::{OpenFile, OpenMode};
+pub use system::System;
 pub use user::UserMemory;

@@ -10,6 +10,7 @@ use crate::arch::Arch;
 use crate::device::{Device, Params};
 use crate::hw::{Clock, Hardware};
 use crate::pool::Pools;
+use crate::system::System;
 use crate::{reset, topology};
 
 /// Why a device did not come up.
@@ -41,12 +42,25 @@ const ROUTING_ID_ROUNDS: u32 = 20;
 const ROUTING_ID_LOOKS: u32 = 15_000;
 
 impl Device {
-    /// Probes the device: pools, the driver's own memory, reset, then all cores unless
-    /// [`Params::bring_up`] says otherwise.
+    /// Probes a device that is alone: [`probe_in`](Self::probe_in) a system of its own.
     ///
     /// # Errors
     /// [`ProbeError`]; everything done before is undone.
     pub fn probe(
+        hardware: Arc<dyn Hardware>,
+        clock: Arc<dyn Clock>,
+        params: Params,
+    ) -> Result<Arc<Self>, ProbeError> {
+        Self::probe_in(&Arc::default(), hardware, clock, params)
+    }
+
+    /// Probes the device: pools, the driver's own memory, reset, then all cores unless
+    /// [`Params::bring_up`] says otherwise. Other devices of the system can find it then.
+    ///
+    /// # Errors
+    /// [`ProbeError`]; everything done before is undone.
+    pub fn probe_in(
+        system: &Arc<System>,
         hardware: Arc<dyn Hardware>,
         clock: Arc<dyn Clock>,
         params: Params,
@@ -62,7 +76,7 @@ impl Device {
         let index = device_index(&*hardware, &*clock, arch, product)?;
         let pools = Pools::new(arch.geometry(), Arc::clone(&hardware), &params.pools)
             .map_err(step("setting up the memory pools"))?;
-        let device = Self::new(hardware, clock, product, index, pools, params)
+        let device = Self::new(Arc::clone(system), hardware, clock, product, index, pools, params)
             .map_err(step("allocating the driver's own memory"))?;
         if !params.no_reset {
             reset::run(device.hardware(), device.clock(), arch, reset::Scope::Device)
@@ -71,7 +85,9 @@ impl Device {
         if device.params().bring_up {
             device.init_cores(u32::MAX).map_err(step("bringing up the cores"))?;
         }
-        Ok(Arc::new(device))
+        let device = Arc::new(device);
+        system.publish(&device).map_err(step("publishing the device under its number"))?;
+        Ok(device)
     }
 }
 

@@ -16,12 +16,15 @@ pub enum OpenMode {
 }
 
 /// An open file of the device. Dropping it closes it: with a process's last one its
-/// copies are ended and its memory is freed, and with the device's last one what lived
+/// copies and scrubs are ended, what it held of cores is given back and its memory is
+/// freed, and with the device's last one what lived
 /// for all processes.
 pub struct OpenFile {
     device: Arc<Device>,
     pid: i32,
     mode: OpenMode,
+    id: u64,
+    raw_io: bool,
 }
 
 impl OpenFile {
@@ -33,7 +36,26 @@ impl OpenFile {
         if mode == OpenMode::Full {
             device.slots().attach(pid)?;
         }
-        Ok(Self { device: Arc::clone(device), pid, mode })
+        let id = device.system().number_file();
+        Ok(Self { device: Arc::clone(device), pid, mode, id, raw_io: false })
+    }
+
+    /// Lets the process map HBM as it is, as `CAP_SYS_RAWIO` does (`spec/abi.md` 9.1): not
+    /// a chunk, and whoever it belongs to.
+    #[must_use]
+    pub const fn with_raw_io(mut self) -> Self {
+        self.raw_io = true;
+        self
+    }
+
+    /// Whether a process may map HBM as it is through this file.
+    pub(crate) const fn may_map_raw(&self, pid: i32) -> bool {
+        self.raw_io && pid == self.pid
+    }
+
+    /// Tells the file from all others of the machine.
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
     }
 
     /// The device.
@@ -54,6 +76,7 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        self.device.system().marks().release_all(self.id);
         if self.mode == OpenMode::Misc {
             return;
         }
@@ -61,11 +84,16 @@ impl Drop for OpenFile {
         if slots.is_last_file(self.pid) {
             // Engines are done with the memory before it returns to the pools.
             self.device.drain_process(self.pid);
+            self.device.abort_scrubs(self.pid);
             if self.device.params().teardown_on_exit {
                 self.device.release_process_queues(self.pid);
             }
             self.device.pools().sweep_process(self.pid);
             self.device.resets().forget(self.pid);
+            self.device.core_inits().abandon(self.pid);
+            self.device.core_locks().abandon(self.pid);
+            self.device.data_stores().release(self.pid);
+            self.device.system().mappings().forget(self.pid, self.device.index());
         }
         slots.detach(self.pid);
         if slots.is_empty() {

@@ -43,6 +43,11 @@ impl Resets {
         }
     }
 
+    /// Waits until no reset runs, and keeps the next one waiting.
+    pub(crate) fn none_running(&self) -> MutexGuard<'_, ()> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets what a process did not collect.
     pub(crate) fn forget(&self, pid: i32) {
         self.state().outcomes.remove(&pid);
@@ -81,6 +86,8 @@ impl Device {
     }
 
     fn reset_cores(&self, map: u32) -> Result<(), Errno> {
+        self.core_inits().invalidate(map);
+        self.free_notification_rings(map);
         self.close_cores(map);
         if !self.params().no_reset {
             let scope = if map == DEVICE_MAP {

@@ -11,7 +11,9 @@ use neuron_abi::errno::Errno;
 use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The caller's memory.
+use crate::dmabuf::DmaBuf;
+
+/// The caller's memory, and its table of open files.
 pub trait UserMemory {
     /// Copies user memory from `address` into `into`.
     ///
@@ -36,6 +38,21 @@ pub trait UserMemory {
     fn buffer(&self, address: u64, bytes: u64, access: Access) -> Result<Arc<dyn UserBuffer>, Errno> {
         let _unused = (address, bytes, access);
         Err(Errno::ENOMEM)
+    }
+
+    /// Opens an exported buffer as a file of the caller and returns its number. Who cannot
+    /// do that refuses, as the provided method does.
+    ///
+    /// # Errors
+    /// EMFILE when the caller has too many files, ENOMEM, EINVAL.
+    fn install(&self, buffer: Arc<DmaBuf>) -> Result<i32, Errno> {
+        let _refused = buffer;
+        Err(Errno::EINVAL)
+    }
+
+    /// Closes a file that was just opened: its number could not be told.
+    fn uninstall(&self, fd: i32) {
+        let _never_opened = fd;
     }
 }
 

@@ -45,7 +45,7 @@ pub trait DeviceFile: Send + Sync {
     /// Maps `bytes` at the cookie `offset`.
     ///
     /// # Errors
-    /// The errno of `mmap(2)`.
+    /// The errno of `mmap(2)`; EACCES to write what is only to be read.
     fn mmap(&self, offset: u64, bytes: u64, writable: bool) -> Result<Mapping, Errno>;
 
     /// A look at what no ioctl shows, if this backend can: see [`introspect`](crate::introspect).
@@ -58,6 +58,7 @@ pub trait DeviceFile: Send + Sync {
 /// reached volatile. Dropping unmaps.
 pub struct Mapping {
     region: MmapRegion,
+    writable: bool,
     /// What the backend keeps alive as long as the mapping; dropped after it.
     _hold: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -65,10 +66,21 @@ pub struct Mapping {
 impl Mapping {
     /// Wraps a mapping; `hold` is dropped after it is unmapped.
     pub fn new(region: MmapRegion, hold: Option<Box<dyn Any + Send + Sync>>) -> Self {
-        Self { region, _hold: hold }
+        Self { region, writable: true, _hold: hold }
     }
 
-    /// The bytes.
+    /// As [`new`](Self::new), of pages that can only be read.
+    pub fn read_only(region: MmapRegion, hold: Option<Box<dyn Any + Send + Sync>>) -> Self {
+        Self { region, writable: false, _hold: hold }
+    }
+
+    /// Whether the pages can be written.
+    pub const fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The bytes. A write to pages that can only be read ends the process, as any write to
+    /// such memory does.
     pub fn slice(&self) -> VolatileSlice<'_> {
         self.region.as_volatile_slice()
     }

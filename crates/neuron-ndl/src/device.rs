@@ -88,6 +88,10 @@ impl Device {
         Ok(Arc::new(Self { copy_buffers, open, facts, backend: backend.name() }))
     }
 
+    pub(crate) fn opened(&self) -> &OpenDevice {
+        &self.open
+    }
+
     /// Name of the backend behind it.
     pub const fn backend(&self) -> &'static str {
         self.backend

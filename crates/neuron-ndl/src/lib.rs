@@ -17,13 +17,14 @@
 //! | writing a backend | [`backend`] |
 //!
 //! `unsafe` lives in two places: [`backend`]'s contract that pointers inside argument
-//! bytes are valid, which [`Device`] fulfils, and the software backend's access to the
-//! caller's memory.
+//! bytes are valid and descriptors are the caller's, which [`Device`] fulfils, and the
+//! software backend's access to the caller's memory and descriptors.
 
 pub mod backend;
 mod device;
 mod engine;
 mod error;
+mod export;
 pub mod introspect;
 mod memory;
 mod open;

@@ -16,6 +16,7 @@ use crate::fault::Faults;
 use crate::firmware::{Firmware, Machine};
 use crate::geometry::Geometry;
 use crate::hbm::Bar4;
+use crate::onchip::OnChipRange;
 use crate::pci::ConfigSpace;
 use crate::regs::RegisterFile;
 use crate::scheduler::Scheduler;
@@ -180,6 +181,13 @@ impl Device {
     #[must_use]
     pub fn bar4(&self) -> Bar4<'_> {
         self.engines.shared.bus.hbm.bar4()
+    }
+
+    /// The file behind `len` bytes at `offset` of the register BAR, for mapping; `None` unless one core or
+    /// TopSP shows all of them there.
+    #[must_use]
+    pub fn on_chip_range(&self, offset: u64, len: u64) -> Option<OnChipRange> {
+        self.engines.shared.bus.on_chip.window_range(offset, len)
     }
 
     /// Replaces the table of host memory the device may reach. Waits for nobody: a queue in the middle of its

@@ -12,6 +12,7 @@
 //! | [`Device::config_read`], [`Device::config_write`] | PCI configuration space |
 //! | [`Device::bar_read`], [`Device::bar_write`] | registers (BAR0; BAR2 on V2 in qemu mode), words of HBM (BAR4) |
 //! | [`Device::bar4`] | mapping HBM: file and offset, or the device's own mapping |
+//! | [`Device::on_chip_range`] | mapping on-chip memory: file and offset |
 //! | [`Device::set_dma_table`] | the host memory the device may reach; replaceable while it runs |
 //! | [`Device::faults`], [`FaultPlan`] | what shall go wrong, and how often it did |
 //! | [`Device::counters`], [`Device::doorbells`], [`Device::queue_error`] | what happened, for the owner's eyes |
@@ -126,3 +127,4 @@ pub use fault::{ArmedFault, Fault, FaultId, FaultPlan, FaultPlanError, Faults};
 pub use geometry::{Generation, Geometry, GeometryError, Product};
 pub use hbm::{Bar4, FileRange};
 pub use instance::{INSTANCES, Instance};
+pub use onchip::OnChipRange;

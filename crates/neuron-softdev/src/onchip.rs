@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
 use crate::geometry::{Geometry, OnChipBlock, ResetScope};
+use crate::hbm::FileRange;
 use crate::memory;
 
 /// Events and semaphore registers together.
@@ -40,6 +41,18 @@ struct Block {
     start: u64,
     /// Mapped at the first access; `None` if the host has no room for the mapping.
     region: OnceLock<Option<MmapRegion>>,
+}
+
+/// On-chip memory as part of a file, for owners that map a window of the register BAR.
+///
+/// Reading the mapping is the same as reading registers. Writing it is where there are none: a store into a
+/// semaphore's registers would only change bytes.
+#[derive(Debug, Clone)]
+pub struct OnChipRange {
+    /// What to map.
+    pub file: FileRange,
+    /// Whether semaphore registers are inside, so that it must not be written.
+    pub registers: bool,
 }
 
 /// A place in a block.
@@ -81,6 +94,19 @@ impl OnChip {
             .get_or_init(|| memory::map(&self.file, block.start, block.layout.size).ok())
             .as_ref()?;
         Some(Place { block, region, offset })
+    }
+
+    /// The file behind `len` bytes of a block's window.
+    pub(crate) fn window_range(&self, offset: u64, len: u64) -> Option<OnChipRange> {
+        self.blocks.iter().find_map(|block| {
+            let within = offset.checked_sub(block.layout.window?)?;
+            let fits = len <= block.layout.size && within <= block.layout.size - len;
+            let registers = block.layout.semaphores.is_some_and(|at| {
+                within < at + REGISTERS_SIZE && at + READ_WINDOW < within.saturating_add(len)
+            });
+            let file = FileRange { file: self.file.clone(), offset: block.start + within, len };
+            fits.then_some(OnChipRange { file, registers })
+        })
     }
 
     /// Clears the events and semaphores of the blocks in `scope`. Their memory keeps its content, as HBM
@@ -205,6 +231,26 @@ mod tests {
             assert_eq!(read(&chip, base + READ_WINDOW + index), 12, "the read window can't be written");
             assert_eq!(read(&chip, base + SET_WINDOW + index), 0);
         }
+    }
+
+    #[test]
+    fn a_mapped_window_shows_registers_and_takes_writes_where_there_are_none() {
+        let chip = onchip(Product::Trn2);
+        let semaphores = 0xd270_0000;
+        write(&chip, semaphores + SET_WINDOW + 8, 77);
+        let range = chip.window_range(semaphores, 0x2000).unwrap();
+        assert!(range.registers);
+        let mapping = memory::map(&range.file.file, range.file.offset, range.file.len).unwrap();
+        let word = |at| mapping.get_atomic_ref::<AtomicU32>(at).unwrap();
+        assert_eq!(word(READ_WINDOW as usize + 8).load(Ordering::Acquire), 77);
+        let sbuf = chip.window_range(0xd400_0000, 0x200_0000).unwrap();
+        assert!(!sbuf.registers);
+        let mapping = memory::map(&sbuf.file.file, sbuf.file.offset, sbuf.file.len).unwrap();
+        mapping.get_atomic_ref::<AtomicU32>(0x40).unwrap().store(5, Ordering::Release);
+        assert_eq!(read(&chip, 0xd400_0040), 5);
+        assert!(!chip.window_range(semaphores, 0x1000).unwrap().registers, "events are memory");
+        assert!(chip.window_range(0xd000_0000, 0x400_0001).is_none());
+        assert!(chip.window_range(0x1000, 0x1000).is_none());
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub struct Geometry {
     pub on_chip: &'static [Region],
     /// Whether PROGRAM_ENGINE may write HBM too.
     pub program_hbm: bool,
+    /// Windows in which neighbouring devices' address maps show (spec/arch.md 4). Their sizes are our
+    /// reading: each ends where the next begins.
+    pub neighbours: &'static [Region],
 }
 
 /// One HBM channel's memory.
@@ -176,6 +179,17 @@ impl Geometry {
         pa & self.host_mask == self.host_base
     }
 
+    /// Whether the `size` bytes at `address` are in the device's memory or on its chip, or, through a
+    /// neighbour's window, in a neighbour's: all that a descriptor may name besides the host.
+    pub fn has_device_address(&self, address: u64, size: u64) -> bool {
+        let own = |address| {
+            self.hbm_holding(address, size).is_some()
+                || self.on_chip.iter().any(|region| region.contains(address, size))
+        };
+        let windows = self.neighbours.iter().filter(|window| window.contains(address, size));
+        own(address) || windows.map(|window| address - window.base).any(own)
+    }
+
     /// Whether PROGRAM_ENGINE may write the `size` bytes at `address` (spec/arch.md 9).
     pub fn may_program(&self, address: u64, size: u64) -> bool {
         self.on_chip.iter().any(|region| region.contains(address, size))
@@ -203,6 +217,7 @@ pub(super) const V2: Geometry = Geometry {
         Region { base: 0xfff_d000_0000, size: 0x180_0000 }, // the six TopSPs
     ],
     program_hbm: false,
+    neighbours: &[],
 };
 
 pub(super) const V3: Geometry = Geometry {
@@ -222,10 +237,20 @@ pub(super) const V3: Geometry = Geometry {
     compat: CompatRange { min: 10, max: 11 },
     on_chip: &V3_ON_CHIP,
     program_hbm: true,
+    neighbours: &[
+        neighbour(0x10_0000_0000_0000),
+        neighbour(0x14_0000_0000_0000),
+        neighbour(0x18_0000_0000_0000),
+        neighbour(0x1c_0000_0000_0000),
+    ],
 };
 
 /// V3 with larger HBM, as far as this table goes (spec/arch.md 11).
 pub(super) const V4: Geometry = Geometry { generation: Generation::V4, hbm: &v3_hbm(36 * GIB), ..V3 };
+
+const fn neighbour(base: u64) -> Region {
+    Region { base, size: 0x4_0000_0000_0000 }
+}
 
 const fn v3_hbm(size: u64) -> [HbmRange; 4] {
     [

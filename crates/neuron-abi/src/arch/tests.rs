@@ -227,3 +227,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn device_addresses_are_own_memory_and_chip_and_a_neighbours_through_its_window() {
+    for geometry in GENERATIONS {
+        for base in std::iter::once(0).chain(geometry.neighbours.iter().map(|window| window.base)) {
+            for hbm in geometry.hbm {
+                let end = base + hbm.base + hbm.size;
+                assert!(geometry.has_device_address(base + hbm.base, hbm.size));
+                assert!(geometry.has_device_address(end - 1, 1));
+                assert!(!geometry.has_device_address(end - 1, 2));
+            }
+            for region in geometry.on_chip {
+                assert!(geometry.has_device_address(base + region.base, region.size));
+            }
+        }
+        assert!(!geometry.has_device_address(u64::MAX, 1));
+        assert!(!geometry.has_device_address(geometry.host_base, 1));
+    }
+    assert!(!Generation::V2.geometry().has_device_address(0x10_0000_0000_0000, 1));
+}

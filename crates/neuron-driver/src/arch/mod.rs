@@ -4,12 +4,15 @@
 //! Facts that clients share (cores, memory ranges, host tag) are in
 //! [`neuron_abi::arch`]; [`Arch::geometry`] reaches them.
 
+mod resources;
 mod v2;
 mod v3;
 
 use neuron_abi::arch::{Generation, Geometry};
 use neuron_udma::regs::{Direction, queue};
 use neuron_udma::{Barrier, EngineParams};
+
+pub use resources::{BarPlace, MmapResource};
 
 /// Engine slots of a device, all generations (`spec/arch.md` 2).
 pub const ENGINE_SLOTS: u32 = 132;
@@ -19,6 +22,8 @@ pub const ENGINES_PER_CORE: u32 = 16;
 pub const QUEUES: u32 = neuron_udma::QUEUES as u32;
 /// Descriptors of a packet, and one more (`spec/arch.md` 2).
 const PACKET_LIMIT: u32 = 65;
+/// Bytes of a core's window in BAR0.
+const CORE_WINDOW: u64 = 0x400_0000;
 /// The queue of an engine that NX cores drive.
 const NX_QUEUE: u32 = 14;
 
@@ -43,6 +48,11 @@ pub struct Arch {
     pub reset_deadline: u64,
     /// Bits of the reset map word that one core owns.
     pub reset_map: fn(core: u32) -> u32,
+    /// BAR0 offset of core 0's window; those of the others follow it.
+    core_windows: u64,
+    /// Whether the firmware takes power profiles.
+    pub takes_power_profiles: bool,
+    resources: &'static [resources::Group],
     data_fifo_beats: u32,
     reserve_max_read_axi_id: bool,
     axi_error_abort: bool,
@@ -187,6 +197,21 @@ impl Arch {
     /// Engines with host connectivity for one HBM.
     pub fn host_connected_engines(&self, hbm: u32) -> [u32; 16] {
         (self.host_connected)(hbm)
+    }
+
+    /// BAR0 offset of a core's window: state buffer, events, semaphores (`spec/arch.md` 5.3).
+    pub const fn core_window(&self, core: u32) -> u64 {
+        self.core_windows + core as u64 * CORE_WINDOW
+    }
+
+    /// The mappable part of this block, number and kind; `None` without such an entry.
+    pub fn resource(&self, block: u32, id: u32, resource: u32) -> Option<MmapResource> {
+        resources::named(self.resources, block, id, resource)
+    }
+
+    /// The mappable part with exactly this cookie and size.
+    pub fn resource_at(&self, cookie: u64, bytes: u64) -> Option<MmapResource> {
+        resources::keyed(self.resources, cookie, bytes)
     }
 
     /// BAR0 ranges (offset, bytes) that user processes may not write

@@ -3,7 +3,7 @@
 use neuron_abi::arch::Generation;
 use neuron_udma::Barrier;
 
-use super::{Arch, ENGINES_PER_CORE, EngineBlocks, WaitPolicy, ZeroCopyOrder};
+use super::{Arch, ENGINES_PER_CORE, EngineBlocks, WaitPolicy, ZeroCopyOrder, resources};
 
 /// Engines 32 (D2H) and 33 (H2D) copy for cores 0 and 1; the names are historical.
 const D2H: u32 = 32;
@@ -19,6 +19,9 @@ pub(super) static ARCH: Arch = Arch {
     reset_reissue: (30_000_000, 10_000_000),
     reset_deadline: 120_000_000,
     reset_map,
+    core_windows: 0,
+    takes_power_profiles: false,
+    resources: &resources::V2,
     data_fifo_beats: 1024,
     reserve_max_read_axi_id: true,
     axi_error_abort: true,

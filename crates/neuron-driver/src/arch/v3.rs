@@ -3,7 +3,7 @@
 use neuron_abi::arch::Generation;
 use neuron_udma::Barrier;
 
-use super::{Arch, EngineBlocks, WaitPolicy, ZeroCopyOrder};
+use super::{Arch, EngineBlocks, WaitPolicy, ZeroCopyOrder, resources};
 
 pub(super) static V3: Arch = Arch {
     generation: Generation::V3,
@@ -15,6 +15,9 @@ pub(super) static V3: Arch = Arch {
     reset_reissue: (30_000_000, 10_000_000),
     reset_deadline: 480_000_000,
     reset_map: |core| 1 << core | 1 << (core + 8) | 1 << (core + 16),
+    core_windows: 0xd000_0000,
+    takes_power_profiles: true,
+    resources: &resources::V3,
     data_fifo_beats: 2296,
     reserve_max_read_axi_id: false,
     axi_error_abort: false,
@@ -26,7 +29,8 @@ pub(super) static V3: Arch = Arch {
     host_connected,
 };
 
-pub(super) static V4: Arch = Arch { generation: Generation::V4, outstanding_writes_2: Some(256), ..V3 };
+pub(super) static V4: Arch =
+    Arch { generation: Generation::V4, resources: &resources::V4, outstanding_writes_2: Some(256), ..V3 };
 
 const H2T_BASES: [u64; 4] = [0x0680_0000, 0x0690_0000, 0x4680_0000, 0x4690_0000];
 

@@ -1,14 +1,17 @@
 //! Descriptors that processes build: stored in a ring's memory after a look at every
 //! address, and read back from it (`spec/abi.md` 6.7, 6.8; `spec/dma-op.md` 9).
 
+use std::sync::Arc;
+
 use neuron_abi::arg;
 use neuron_abi::enums::QueueType;
 use neuron_abi::errno::Errno;
-use neuron_udma::DESCRIPTOR_SIZE;
+use neuron_udma::{DESCRIPTOR_SIZE, MAX_DESCRIPTOR_BYTES};
 use vm_memory::{Bytes, VolatileSlice};
 
 use super::Call;
 use crate::arch::{ENGINE_SLOTS, QUEUES};
+use crate::device::Device;
 use crate::dma::buffer::BufferCopy;
 use crate::dma::copy::ChunkCopy;
 use crate::pool::{Lifespan, Request};
@@ -17,6 +20,8 @@ use crate::pool::{Lifespan, Request};
 const PIECE: u64 = 65536;
 /// Offset of the address in a descriptor, both directions.
 const ADDRESS: usize = 8;
+/// Length bits of word 0, both directions; 0 is 64 KiB.
+const LENGTH: u32 = 0xffff;
 
 impl Call<'_> {
     pub(super) fn copy_descriptors(&self) -> Result<(), Errno> {
@@ -70,17 +75,37 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Host addresses must lie in a chunk that the process can name: an engine must not be
-    /// pointed at somebody else's host memory.
+    /// What a descriptor reaches must be the process's to reach: on the host within
+    /// chunks of devices that it is attached to, elsewhere within the device's address map, or a
+    /// neighbour's. Both to the last byte.
     fn check_addresses(&self, descriptors: &VolatileSlice<'_>) -> Result<(), Errno> {
         let geometry = self.device().geometry();
+        let mut attached = None;
         for at in (0..descriptors.len()).step_by(DESCRIPTOR_SIZE) {
+            let word: u32 = descriptors.read_obj(at).map_err(|_| Errno::EINVAL)?;
             let address: u64 = descriptors.read_obj(at + ADDRESS).map_err(|_| Errno::EINVAL)?;
-            if geometry.is_host_address(address) && self.device().pools().at_address(address).is_none() {
+            let bytes = match u64::from(word & LENGTH) {
+                0 => u64::from(MAX_DESCRIPTOR_BYTES),
+                bytes => bytes,
+            };
+            let known = if geometry.is_host_address(address) {
+                let devices = attached.get_or_insert_with(|| self.attached_devices());
+                is_allocated(devices, address, bytes)
+            } else {
+                geometry.has_device_address(address, bytes)
+            };
+            if !known {
                 return Err(Errno::EINVAL);
             }
         }
         Ok(())
+    }
+
+    /// Devices that the process has a slot on, the nearest first.
+    fn attached_devices(&self) -> Vec<Arc<Device>> {
+        let mut devices = self.device().system().devices_near(self.device().index());
+        devices.retain(|device| device.slots().usage(self.pid).is_some());
+        devices
     }
 
     pub(super) fn descriptor_copyout(&self) -> Result<(), Errno> {
@@ -106,4 +131,19 @@ impl Call<'_> {
         }
         self.device().copy_buffer(self.user, arg.buffer, &chunk, offset, bytes, BufferCopy::FromChunk)
     }
+}
+
+/// Whether living chunks of these devices hold all the bytes. A range may go on from one
+/// chunk to the next, as recordings do.
+fn is_allocated(devices: &[Arc<Device>], address: u64, bytes: u64) -> bool {
+    let Some(end) = address.checked_add(bytes) else { return false };
+    let mut at = address;
+    while at < end {
+        let chunk = devices.iter().find_map(|device| device.pools().at_address(at));
+        // What the driver has for one call, such as this call's bounce chunk, is gone before a
+        // descriptor could run.
+        let Some(chunk) = chunk.filter(|chunk| chunk.lifespan() != Lifespan::Local) else { return false };
+        at = chunk.pa() + chunk.size();
+    }
+    true
 }

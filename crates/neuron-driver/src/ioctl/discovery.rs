@@ -1,22 +1,22 @@
 //! What the device is, and who has it open (`spec/abi.md` 7).
 
 use neuron_abi::arg;
-use neuron_abi::enums::PodState;
+use neuron_abi::enums::{PodState, UltraserverMode};
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
-use neuron_abi::limits::{MAX_CONNECTED_DEVICES, NC_MAP_ENTRIES};
+use neuron_abi::limits::{MAX_CONNECTED_DEVICES, MAX_DEVICES, NC_MAP_ENTRIES};
 
 use super::{BAR0_COOKIE, Call};
 use crate::topology;
 
-/// `apps_info_flags` bit 1: the memory fields are asked for.
-const WANTS_MEMORY: u16 = 1 << 1;
-
 /// What this driver serves today: a bit is set only with the commands behind it.
 fn features() -> Features {
-    Features::ASYNC_DMA
+    Features::DMABUF
+        | Features::ASYNC_DMA
         | Features::BATCH_DMAQ_INIT
+        | Features::BIG_CORE_MAPS
         | Features::MEM_ALLOC_TYPE
+        | Features::HBM_SCRUB
         | Features::MEM_ALLOC64
         | Features::CONTIGUOUS_SCRATCHPAD
         | Features::ZEROCOPY
@@ -74,11 +74,16 @@ impl Call<'_> {
         let mut processes = self.device().slots().all();
         processes.truncate(header.capacity as usize);
         self.reply(&arg::GetAppsInfo { size: processes.len() as u32, ..header })?;
-        let wants_memory = header.apps_info_flags & WANTS_MEMORY != 0;
+        let wants = |flag| header.apps_info_flags & flag != 0;
         let mut at = self.argument.checked_add(size_of::<arg::GetAppsInfo>() as u64).ok_or(Errno::EFAULT)?;
         for (pid, host, device) in processes {
-            let (host_mem_size, device_mem_size) = if wants_memory { (host, device) } else { (0, 0) };
-            let entry = arg::AppInfo { pid, host_mem_size, device_mem_size, ..Default::default() };
+            let mut entry = arg::AppInfo { pid, ..Default::default() };
+            if wants(arg::GetAppsInfo::MEMORY) {
+                (entry.host_mem_size, entry.device_mem_size) = (host, device);
+            }
+            if wants(arg::GetAppsInfo::LOCKS) {
+                (entry.nc_lock_map, entry.uuid) = self.device().core_locks().of(pid);
+            }
             self.write(at, &entry)?;
             at = at.checked_add(size_of::<arg::AppInfo>() as u64).ok_or(Errno::EFAULT)?;
         }
@@ -88,6 +93,18 @@ impl Call<'_> {
     /// Bus, slot and function: the software machine has one device on each slot of bus 0.
     pub(super) fn device_bdf(&self) -> Result<(), Errno> {
         self.reply(&arg::DeviceBdf { bus: 0, slot: self.device().index(), ..Default::default() })
+    }
+
+    /// The same of any device of the machine, by its distance from this one.
+    pub(super) fn device_bdf_ext(&self) -> Result<(), Errno> {
+        let arg: arg::DeviceBdfExt = self.read()?;
+        let index = u32::from(self.device().index()).checked_add(arg.nd_index);
+        let index = index.filter(|index| (*index as usize) < MAX_DEVICES).ok_or(Errno::EINVAL)? as u8;
+        // Devices that nobody opened yet may not be up, but they are there.
+        if index >= self.device().params().device_count && self.device().system().device(index).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        self.reply(&arg::DeviceBdfExt { nd_index: arg.nd_index, slot: index, ..Default::default() })
     }
 
     pub(super) fn host_device_id_to_rid_map(&self) -> Result<(), Errno> {
@@ -134,6 +151,20 @@ impl Call<'_> {
         let sz = sized::<arg::PodStatusV2>(arg.sz)?;
         let state = PodState::SingleNode.raw();
         self.reply(&arg::PodStatusV2 { sz, state, node_id: -1, ..Default::default() })
+    }
+
+    /// There is no election to control: whatever is asked, the node is alone afterwards.
+    pub(super) fn pod_ctrl(&self) -> Result<(), Errno> {
+        let arg: arg::PodCtrl = self.read()?;
+        let sz = sized::<arg::PodCtrl>(arg.sz)?;
+        self.reply(&arg::PodCtrl { sz, state: PodState::SingleNode.raw(), ..arg })
+    }
+
+    pub(super) fn pod_ctrl_v2(&self) -> Result<(), Errno> {
+        let arg: arg::PodCtrlV2 = self.read()?;
+        let sz = sized::<arg::PodCtrlV2>(arg.sz)?;
+        let (state, mode) = (PodState::SingleNode.raw(), UltraserverMode::Unset.raw());
+        self.reply(&arg::PodCtrlV2 { sz, state, mode, ..arg })
     }
 }
 

@@ -10,6 +10,11 @@
 //! | `engine` | DMA engines and queues |
 //! | `descriptors` | descriptors that processes build |
 //! | `bar` | BAR access, PROGRAM_ENGINE |
+//! | `onchip` | semaphores, events, counters and metrics of the firmware |
+//! | `notifications` | notification queues |
+//! | `cores` | bring-up states, model locks and claims of cores |
+//! | `shared` | data stores, dma-bufs, HBM scrub |
+//! | `log` | texts and states for the log |
 //! | `reset` | resets and initialisation states |
 //! | [`mmap`] | not an ioctl, but the other way in |
 //!
@@ -18,18 +23,24 @@
 
 mod bar;
 mod copy;
+mod cores;
 mod descriptors;
 mod discovery;
 mod engine;
+mod log;
 mod memory;
 pub mod mmap;
+mod notifications;
+mod onchip;
 mod reset;
+mod shared;
 mod zerocopy;
 
 use ::zerocopy::{FromBytes, Immutable, IntoBytes};
 use neuron_abi::cmd::{self, Command};
 use neuron_abi::errno::Errno;
 
+use crate::core_locks::CoreLocks;
 use crate::device::Device;
 use crate::process::{OpenFile, OpenMode};
 use crate::user::{UserMemory, read_struct, write_struct};
@@ -85,6 +96,11 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     fn device(&self) -> &Device {
         self.file.device()
+    }
+
+    /// Refuses a process without a slot: what it took would never be given back.
+    fn attached(&self) -> Result<(), Errno> {
+        self.device().slots().usage(self.pid).map(drop).ok_or(Errno::EACCES)
     }
 
     fn read<T: FromBytes + IntoBytes>(&self) -> Result<T, Errno> {
@@ -164,6 +180,7 @@ fn resolve(word: u32) -> Option<&'static Command> {
         nr if nr == cmd::POD_STATUS.nr() => {
             by_size(&cmd::POD_STATUS).or_else(|| by_size(&cmd::POD_STATUS_V2))
         }
+        nr if nr == cmd::POD_CTRL.nr() => by_size(&cmd::POD_CTRL).or_else(|| by_size(&cmd::POD_CTRL_V2)),
         nr if nr == cmd::MEM_BUF_ZEROCOPY64.nr() => by_size(&cmd::MEM_BUF_ZEROCOPY64),
         _ => None,
     }
@@ -228,6 +245,29 @@ impl Call<'_> {
             cmd::DEVICE_INFO => self.device_info(),
             cmd::DEVICE_APP_PID => self.device_app_pid(),
             cmd::DEVICE_GET_ALL_APPS_INFO => self.device_get_all_apps_info(),
+            cmd::RESOURCE_MMAP_INFO => self.resource_mmap_info(),
+            cmd::SEMAPHORE_READ => self.semaphore_read(),
+            cmd::SEMAPHORE_WRITE => self.semaphore_write(onchip::Semaphore::Set),
+            cmd::SEMAPHORE_INCREMENT => self.semaphore_write(onchip::Semaphore::Add),
+            cmd::SEMAPHORE_DECREMENT => self.semaphore_write(onchip::Semaphore::Subtract),
+            cmd::EVENT_GET => self.event_get(),
+            cmd::EVENT_SET => self.event_set(),
+            cmd::NOTIFICATIONS_INIT_V1 => self.notifications_init_v1(),
+            cmd::NOTIFICATIONS_INIT_V2 => self.notifications_init_v2(),
+            cmd::NOTIFICATIONS_INIT_WITH_REALLOC_V2 => self.notifications_init_with_realloc(),
+            cmd::READ_HW_COUNTERS => self.read_hw_counters(),
+            cmd::POST_METRIC => self.post_metric(),
+            cmd::POWER_PROFILE => self.power_profile(),
+            cmd::METRICS_CTRL => self.metrics_ctrl(),
+            cmd::CINIT_SET_STATE => self.cinit_set_state(),
+            cmd::CRWL_READER_ENTER => self.core_lock(CoreLocks::enter_reader),
+            cmd::CRWL_READER_EXIT => self.core_lock(CoreLocks::exit_reader),
+            cmd::CRWL_WRITER_ENTER => self.core_lock(CoreLocks::enter_writer),
+            cmd::CRWL_WRITER_DOWNGRADE => self.core_lock(CoreLocks::downgrade),
+            cmd::ACQUIRE_NEURON_DS => self.acquire_data_store(),
+            cmd::RELEASE_NEURON_DS => self.release_data_store(),
+            cmd::HBM_SCRUB_START => self.hbm_scrub_start(),
+            cmd::HBM_SCRUB_WAIT => self.hbm_scrub_wait(),
             cmd::HOST_DEVICE_ID => self.reply(&u32::from(self.device().index())),
             _ => return None,
         })
@@ -245,6 +285,16 @@ impl Call<'_> {
             cmd::POD_INFO => self.pod_info(),
             cmd::POD_STATUS => self.pod_status(),
             cmd::POD_STATUS_V2 => self.pod_status_v2(),
+            cmd::POD_CTRL => self.pod_ctrl(),
+            cmd::POD_CTRL_V2 => self.pod_ctrl_v2(),
+            cmd::DEVICE_BDF_EXT => self.device_bdf_ext(),
+            cmd::DMABUF_FD => self.dmabuf_fd(),
+            cmd::CRWL_NC_RANGE_MARK => self.range_mark(),
+            cmd::CRWL_NC_RANGE_MARK_EXT0 => self.range_mark_ext(),
+            cmd::CRWL_NC_RANGE_UNMARK => self.range_unmark(),
+            cmd::CRWL_NC_RANGE_UNMARK_EXT0 => self.range_unmark_ext(),
+            cmd::PRINTK => self.printk(),
+            cmd::NC_PID_STATE_DUMP => self.nc_pid_state_dump(),
             _ => return None,
         })
     }

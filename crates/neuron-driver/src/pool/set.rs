@@ -329,6 +329,14 @@ impl Pools {
             .collect()
     }
 
+    /// Whether a process other than `pid` has memory on a channel. The driver's own does not
+    /// count.
+    pub(crate) fn has_chunk_of_others(&self, channel: u32, pid: i32) -> bool {
+        let chunks: Vec<_> = self.core.state().tree.values().filter_map(Weak::upgrade).collect();
+        let mut on_channel = chunks.iter().filter(|chunk| chunk.is_device() && chunk.channel() == channel);
+        on_channel.any(|chunk| chunk.pid() != 0 && chunk.pid() != pid)
+    }
+
     /// Bytes a range check allows: the chunk's, or for the contiguous scratchpad up to
     /// the main pool's end (`spec/abi.md` 5.9).
     pub fn bounds(&self, chunk: &Chunk) -> u64 {

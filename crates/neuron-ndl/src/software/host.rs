@@ -37,7 +37,7 @@ impl HostMemory {
         let file = File::from(memfd_create("neuron-host-memory", MemfdFlags::CLOEXEC)?);
         ftruncate(&file, bytes)?;
         let file = Arc::new(file);
-        let region = map(&file, 0, bytes)?;
+        let region = map(&file, 0, bytes, true)?;
         let free = Mutex::new(Runs::new(START, bytes));
         Ok(Self { file, region: Arc::new(region), free })
     }
@@ -68,17 +68,23 @@ impl HostMemory {
     }
 
     /// Maps part of it a second time, as a process would.
-    pub(super) fn map(&self, memory: &DmaMemory) -> io::Result<MmapRegion> {
-        map(&self.file, memory.address() - START, memory.len() as u64)
+    pub(super) fn map(&self, memory: &DmaMemory, writable: bool) -> io::Result<MmapRegion> {
+        map(&self.file, memory.address() - START, memory.len() as u64, writable)
+    }
+
+    /// The file behind it, and where in the file a part is.
+    pub(super) fn place(&self, memory: &DmaMemory) -> (Arc<File>, u64) {
+        (Arc::clone(&self.file), memory.address() - START)
     }
 }
 
 /// Maps part of a file of memory, shared, without reserving anything for it.
-pub(super) fn map(file: &Arc<File>, offset: u64, bytes: u64) -> io::Result<MmapRegion> {
+pub(super) fn map(file: &Arc<File>, offset: u64, bytes: u64, writable: bool) -> io::Result<MmapRegion> {
+    let write = if writable { libc::PROT_WRITE } else { libc::PROT_NONE };
     MmapRegion::build(
         Some(FileOffset::from_arc(Arc::clone(file), offset)),
         usize::try_from(bytes).map_err(io::Error::other)?,
-        libc::PROT_READ | libc::PROT_WRITE,
+        libc::PROT_READ | write,
         libc::MAP_SHARED | libc::MAP_NORESERVE,
     )
     .map_err(io::Error::other)
@@ -106,7 +112,7 @@ mod tests {
     fn two_mappings_show_the_same_bytes() {
         let memory = HostMemory::new().unwrap();
         let block = memory.allocate(4096).unwrap();
-        let second = memory.map(&block).unwrap();
+        let second = memory.map(&block, true).unwrap();
         block.fill(0x5a);
         let mut bytes = [0_u8; 4096];
         second.as_volatile_slice().copy_to(&mut bytes);

@@ -1,22 +1,20 @@
 //! The machine: devices of an instance type, their host memory, and the driver on top.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::arch::Product;
 use neuron_abi::errno::Errno;
 use neuron_driver::hw::{Clock, DmaMemory, Hardware, Identity, SystemClock};
-use neuron_driver::ioctl::mmap::{Mapped, Window};
-use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, sysfs, topology};
+use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, System, sysfs, topology};
 use neuron_softdev::{DeviceError, Execution, FaultPlan, Instance};
 use neuron_udma::MmioError;
 use vm_memory::VolatileSlice;
 
-use super::host::{HostMemory, map};
+use super::file::SoftFile;
+use super::host::HostMemory;
 use super::iommu::Iommu;
-use super::user::CallerMemory;
-use crate::backend::{Backend, DeviceFile, Lane, Mapping};
-use crate::introspect::Introspection;
+use crate::backend::{Backend, DeviceFile, Lane};
 
 /// Why a software machine, or one of its devices, did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +64,8 @@ pub struct MachineOptions {
     /// Show nothing beyond the ABI, as a kernel's driver: [`introspect`](crate::introspect)
     /// answers `None`.
     pub abi_only: bool,
+    /// Whether that process may map HBM as it is, past all allocations (`CAP_SYS_RAWIO`).
+    pub raw_io: bool,
 }
 
 impl Default for MachineOptions {
@@ -77,6 +77,7 @@ impl Default for MachineOptions {
             params: Params::default(),
             pid: std::process::id().cast_signed(),
             abi_only: false,
+            raw_io: false,
         }
     }
 }
@@ -86,7 +87,25 @@ pub struct Machine {
     instance: &'static Instance,
     options: MachineOptions,
     host: Arc<HostMemory>,
-    devices: Mutex<HashMap<u8, Running>>,
+    system: Arc<System>,
+    devices: Arc<Devices>,
+}
+
+/// The devices of a machine that are up.
+#[derive(Default)]
+pub(super) struct Devices {
+    running: Mutex<HashMap<u8, Running>>,
+}
+
+impl Devices {
+    fn running(&self) -> MutexGuard<'_, HashMap<u8, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hardware of a device that is up.
+    pub(super) fn hardware(&self, index: u8) -> Option<Arc<SoftHardware>> {
+        self.running().get(&index).map(|running| Arc::clone(&running.hardware))
+    }
 }
 
 /// What the drivers of a machine show under `/sys`.
@@ -122,7 +141,7 @@ impl Machine {
         let instance =
             Instance::by_name(instance).ok_or_else(|| MachineError::UnknownInstance(instance.to_owned()))?;
         let host = Arc::new(HostMemory::new().map_err(MachineError::HostMemory)?);
-        Ok(Self { instance, options, host, devices: Mutex::default() })
+        Ok(Self { instance, options, host, system: Arc::default(), devices: Arc::default() })
     }
 
     /// What it is.
@@ -184,7 +203,7 @@ impl Machine {
         if index >= count {
             return Err(no_device());
         }
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = self.devices.running();
         if let Some(running) = devices.get(&index) {
             return Ok(running.clone());
         }
@@ -198,7 +217,8 @@ impl Machine {
             Arc::new(SoftHardware::new(neuron_softdev::Device::new(config)?, Arc::clone(&self.host)));
         let params = Params { device_count: count, ..self.options.params };
         let shared: Arc<dyn Hardware> = Arc::clone(&hardware) as _;
-        let driver = neuron_driver::Device::probe(shared, Arc::clone(&self.options.clock), params)?;
+        let clock = Arc::clone(&self.options.clock);
+        let driver = neuron_driver::Device::probe_in(&self.system, shared, clock, params)?;
         let running = Running { hardware, driver };
         devices.insert(index, running.clone());
         Ok(running)
@@ -227,52 +247,17 @@ impl Backend for Machine {
             Lane::Misc => OpenMode::Misc,
         };
         let file = OpenFile::open(&running.driver, self.options.pid, mode)?;
-        Ok(Box::new(SoftFile { file, hardware: running.hardware, abi_only: self.options.abi_only }))
-    }
-}
-
-/// An open device file of the software machine.
-struct SoftFile {
-    file: OpenFile,
-    hardware: Arc<SoftHardware>,
-    abi_only: bool,
-}
-
-impl DeviceFile for SoftFile {
-    unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno> {
-        // SAFETY: our caller promises that `argument` is as long as the command's
-        // structure and that addresses inside are valid, those of an asynchronous request
-        // until its end is told; the driver reaches no others.
-        let user = unsafe { CallerMemory::new(Arc::clone(&self.hardware.iommu)) };
-        self.file.ioctl(word, argument.as_mut_ptr() as u64, &user)
-    }
-
-    fn mmap(&self, offset: u64, bytes: u64, writable: bool) -> Result<Mapping, Errno> {
-        let mapped: Mapped = self.file.mmap(offset, bytes)?;
-        if writable && !mapped.writable {
-            return Err(Errno::EACCES);
-        }
-        let region = match &mapped.window {
-            Window::Host(memory) => self.hardware.host.map(memory),
-            Window::Bar4 { offset, bytes } => self.hardware.map_bar4(*offset, *bytes),
-        };
-        Ok(Mapping::new(region.map_err(|_| Errno::ENOMEM)?, Some(Box::new(mapped))))
-    }
-
-    fn introspect(&self) -> Option<Introspection> {
-        if self.abi_only {
-            return None;
-        }
-        let queues = self.file.device().introspect();
-        Some(Introspection { queues, doorbells: self.hardware.device.doorbells() })
+        let file = if self.options.raw_io { file.with_raw_io() } else { file };
+        let devices = Arc::clone(&self.devices);
+        Ok(Box::new(SoftFile::new(file, running.hardware, devices, self.options.abi_only)))
     }
 }
 
 /// A software device in a machine, as the driver sees hardware.
 pub struct SoftHardware {
-    device: Arc<neuron_softdev::Device>,
-    host: Arc<HostMemory>,
-    iommu: Arc<Iommu>,
+    pub(super) device: Arc<neuron_softdev::Device>,
+    pub(super) host: Arc<HostMemory>,
+    pub(super) iommu: Arc<Iommu>,
 }
 
 impl SoftHardware {
@@ -280,11 +265,6 @@ impl SoftHardware {
     pub fn new(device: Arc<neuron_softdev::Device>, host: Arc<HostMemory>) -> Self {
         let iommu = Arc::new(Iommu::new(Arc::clone(&device), host.dma_mapping()));
         Self { device, host, iommu }
-    }
-
-    fn map_bar4(&self, offset: u64, bytes: u64) -> std::io::Result<vm_memory::MmapRegion> {
-        let range = self.device.bar4().file_range(offset, bytes).map_err(std::io::Error::other)?;
-        map(&range.file, range.offset, bytes)
     }
 }
 

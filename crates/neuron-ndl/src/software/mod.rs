@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `host` | the machine's physical memory |
 //! | `machine` | a device's registers and memory as the driver sees them |
+//! | `file` | an open device file: ioctls, mappings, exported buffers |
 //! | `user` | the caller's memory, by address |
 //! | `iommu` | which host addresses lead a device where |
 //!
@@ -17,6 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod file;
 mod host;
 mod iommu;
 mod machine;
