@@ -15,9 +15,6 @@ pub enum Outcome {
     Compared,
     /// Equal but for these rows of the table, and there as the rows say.
     Differs(Vec<Difference>),
-    /// Not run, or not compared to the end: it needs a part of the driver that does not
-    /// exist yet, named here.
-    Later(&'static str),
 }
 
 impl Outcome {
@@ -57,7 +54,6 @@ impl From<Mismatch> for Failures {
 struct Counts {
     compared: usize,
     different: usize,
-    later: usize,
     failed: usize,
 }
 
@@ -66,7 +62,6 @@ struct Counts {
 struct Tally {
     kinds: BTreeMap<String, Counts>,
     differences: BTreeMap<Difference, usize>,
-    later: BTreeMap<&'static str, usize>,
     failures: Vec<String>,
 }
 
@@ -83,10 +78,6 @@ impl Tally {
                     *self.differences.entry(row).or_default() += 1;
                 }
             }
-            Ok(Outcome::Later(part)) => {
-                counts.later += 1;
-                *self.later.entry(part).or_default() += 1;
-            }
             Err(mismatch) => {
                 counts.failed += 1;
                 self.failures.push(format!("{place} ({kind}): {mismatch}"));
@@ -96,25 +87,20 @@ impl Tally {
 
     /// The table, as one block of lines.
     fn table(&self, name: &str) -> String {
-        let mut text = format!("{name:<44} compared  different  later  failed\n");
+        let mut text = format!("{name:<44} compared  different  failed\n");
         for (kind, counts) in &self.kinds {
-            let Counts { compared, different, later, failed } = counts;
-            let _infallible =
-                writeln!(text, "    {kind:<40} {compared:>8}  {different:>9}  {later:>5}  {failed:>6}");
+            let Counts { compared, different, failed } = counts;
+            let _infallible = writeln!(text, "    {kind:<40} {compared:>8}  {different:>9}  {failed:>6}");
         }
         for (Difference { recorded, ours }, count) in &self.differences {
             let _infallible = writeln!(text, "    different: {count} x {recorded}; ours: {ours}");
-        }
-        for (part, count) in &self.later {
-            let _infallible = writeln!(text, "    later: {count} x {part}");
         }
         text
     }
 }
 
 /// Compares the cases of file `name` that `kind_of` gives a kind, and prints how many of
-/// which kind were compared. A field that `check` reads nothing of fails the case, unless
-/// it is for later.
+/// which kind were compared. A field that `check` reads nothing of fails the case.
 ///
 /// # Errors
 /// All cases that differ, with file and line.
@@ -142,10 +128,7 @@ fn compare(
     for case in cases {
         let object = Object::new(&case.fields);
         let Some(kind) = kind_of(&object) else { continue };
-        let result = check(&object).and_then(|outcome| match outcome {
-            Outcome::Later(_) => Ok(outcome),
-            _ => object.finish().map(|()| outcome),
-        });
+        let result = check(&object).and_then(|outcome| object.finish().map(|()| outcome));
         tally.record(&format!("{name}:{}", case.line), &kind, result);
     }
     tally
@@ -171,7 +154,6 @@ mod tests {
             json!({"kind": "a", "ret": 0}),
             json!({"kind": "a", "ret": -1}),
             json!({"kind": "b", "ret": 0, "more": 1}),
-            json!({"kind": "c"}),
             json!({"kind": "hidden"}),
         ];
         (1..)
@@ -186,13 +168,11 @@ mod tests {
 
     #[test]
     fn every_case_is_counted_once_and_failures_name_their_line() {
-        let tally = compare("x.jsonl", &cases(), kind_of, |object| match object.text("kind")? {
-            "c" => Ok(Outcome::Later("rings")),
-            _ => equal("ret", 0, object.signed("ret")?).map(|()| Outcome::Compared),
+        let tally = compare("x.jsonl", &cases(), kind_of, |object| {
+            equal("ret", 0, object.signed("ret")?).map(|()| Outcome::Compared)
         });
         assert_eq!(tally.kinds["a"], Counts { compared: 1, failed: 1, ..Counts::default() });
         assert_eq!(tally.kinds["b"], Counts { failed: 1, ..Counts::default() });
-        assert_eq!(tally.kinds["c"], Counts { later: 1, ..Counts::default() });
         assert_eq!(tally.failures.len(), 2);
         assert_eq!(tally.failures[0], "x.jsonl:2 (a): ret: ours 0, recorded -1");
         assert!(tally.failures[1].contains("x.jsonl:3") && tally.failures[1].contains("more"));

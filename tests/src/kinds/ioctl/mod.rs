@@ -66,10 +66,6 @@ impl Checker {
     pub fn check(self, case: &Object<'_>) -> Result<Outcome, Mismatch> {
         // It names the case for people.
         case.skip("seed");
-        let zero_copy = |step: &Object<'_>| step.text("ioctl").is_ok_and(|name| name.starts_with(ZERO_COPY));
-        if case.objects("steps")?.iter().any(zero_copy) {
-            return Ok(Outcome::Later("zero-copy"));
-        }
         let outcome = session::check(self.generation, self.placement, case)?;
         match (&outcome, self.rows) {
             (Outcome::Differs(met), Some(rows)) => match met.iter().find(|row| !rows.contains(row)) {
@@ -80,9 +76,6 @@ impl Checker {
         }
     }
 }
-
-/// How names of commands begin that are not served yet.
-const ZERO_COPY: &str = "MEM_BUF_ZEROCOPY";
 
 #[cfg(test)]
 mod tests {

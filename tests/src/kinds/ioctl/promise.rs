@@ -19,15 +19,6 @@ use crate::vectors::{Difference, Mismatch, equal_hex};
 pub enum Ret {
     /// This.
     Is(i64),
-    /// This, but something else as long as the part that is named does not exist.
-    Later {
-        /// In the end.
-        is: i64,
-        /// Now.
-        now: i64,
-        /// What is missing.
-        part: &'static str,
-    },
     /// 0 or an errno: what the recorder's call worked on is not what ours does.
     Untold,
 }
@@ -46,9 +37,6 @@ pub enum Accesses {
 pub enum Outputs {
     /// This, and nothing else.
     Are(Vec<(u64, Content)>),
-    /// This at an address, except that a feature word there may lack bits of parts that do
-    /// not exist yet.
-    Features(u64, Vec<u8>),
     /// What the recorder looked at, to anything.
     Untold,
 }
@@ -75,7 +63,7 @@ const EINVAL: i64 = negative(Errno::EINVAL);
 /// What an unsupported command returns inside the kernel.
 const ENOIOCTLCMD: i64 = -515;
 /// Where the feature word is in `device_driver_info`.
-pub(super) const FEATURE_WORD: std::ops::Range<usize> = 16..24;
+const FEATURE_WORD: std::ops::Range<usize> = 16..24;
 /// Feature words of the recorded driver and ours.
 const RECORDED_FEATURES: u64 = 0xff;
 /// What the recorder called the command that came later.
@@ -126,9 +114,7 @@ impl Ledger<'_> {
             return Ok(recorded.with(ours, rows::RESIDUAL));
         }
         if step.name == COMMAND_129 {
-            let is = negative(Errno::EFAULT);
-            let ret = Ret::Later { is, now: EINVAL, part: "zero-copy" };
-            return Ok(Promise { ret, row: Some(rows::COMMAND_129), ..recorded });
+            return Ok(recorded.with(negative(Errno::EFAULT), rows::COMMAND_129));
         }
         if self.range_wraps(step, memory) && ret == 0 {
             return Ok(Promise::refused(EINVAL, Some(rows::RANGE_WRAPS)));
@@ -290,11 +276,11 @@ fn features(step: &Step<'_>, recorded: Promise) -> Result<Promise, Mismatch> {
     equal_hex("recorded feature word", read_word(word), RECORDED_FEATURES)?;
     let ours = Features::of(cmd::Release::V2_27_4).bits();
     word.copy_from_slice(&ours.to_le_bytes());
-    let outputs = Outputs::Features(step.argument, reply);
+    let outputs = Outputs::Are(vec![(step.argument, Content::Bytes(reply))]);
     Ok(Promise { outputs, row: Some(rows::FEATURE_WORD), ..recorded })
 }
 
 /// A little-endian word of up to 8 bytes.
-pub(super) fn read_word(bytes: &[u8]) -> u64 {
+fn read_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use neuron_abi::arch::Generation;
-use neuron_abi::features::Features;
 use neuron_abi::{arg, cmd};
 use neuron_driver::user::{read_struct, write_struct};
 use neuron_driver::{OpenFile, OpenMode};
@@ -14,7 +13,7 @@ use neuron_ndl::software::HostMemory;
 use super::close::{self, Before};
 use super::ledger::Ledger;
 use super::memory::Memory;
-use super::promise::{Accesses, FEATURE_WORD, Outputs, Promise, Ret, read_word};
+use super::promise::{Accesses, Outputs, Promise, Ret};
 use super::step::{Content, Step};
 use crate::client::PID;
 use crate::machine::{Access, Board, Op, Placement, equal_accesses};
@@ -49,7 +48,6 @@ fn on(board: &Board, case: &Object<'_>) -> Result<Outcome, Mismatch> {
         ledger: Ledger::new(board.device()),
         bar0: None,
         rows: Vec::new(),
-        later: None,
     };
     equal("open_ret", 0, case.signed("open_ret")?)?;
     for (number, step) in steps.iter().enumerate() {
@@ -58,14 +56,10 @@ fn on(board: &Board, case: &Object<'_>) -> Result<Outcome, Mismatch> {
             .and_then(|()| step.finish())
             .map_err(|error| error.at(format!("step {number}")))?;
     }
-    let Session { files, ledger, mut rows, later, .. } = session;
+    let Session { files, ledger, mut rows, .. } = session;
     rows.extend(close::check(board, case, &before, files, &ledger)?);
     equal("no error of an engine", board.engines_found_no_error(), true)?;
-    Ok(match later {
-        Some(part) => Outcome::Later(part),
-        None if rows.is_empty() => Outcome::Compared,
-        None => Outcome::Differs(rows),
-    })
+    Ok(if rows.is_empty() { Outcome::Compared } else { Outcome::Differs(rows) })
 }
 
 fn open(board: &Board, mode: OpenMode) -> Result<OpenFile, Mismatch> {
@@ -103,8 +97,6 @@ struct Session<'s> {
     /// Where BAR0 was for the recorder, and is for us.
     bar0: Option<(u64, u64)>,
     rows: Vec<Difference>,
-    /// A part that the session needs and the driver does not have.
-    later: Option<&'static str>,
 }
 
 impl Session<'_> {
@@ -198,14 +190,9 @@ impl Session<'_> {
             .collect()
     }
 
-    fn returned(&mut self, ours: i64, promise: &Promise) -> Result<(), Mismatch> {
+    fn returned(&self, ours: i64, promise: &Promise) -> Result<(), Mismatch> {
         match promise.ret {
             Ret::Is(ret) => equal("ret", ours, ret),
-            Ret::Later { now, part, .. } if ours == now => {
-                self.later.get_or_insert(part);
-                Ok(())
-            }
-            Ret::Later { is, .. } => equal("ret", ours, is),
             Ret::Untold => equal("ret is 0 or an errno", (-4095..=0).contains(&ours), true),
         }
     }
@@ -223,10 +210,7 @@ impl Session<'_> {
         }
         let outputs = match &promise.outputs {
             Outputs::Untold => return Ok(()),
-            Outputs::Are(outputs) => outputs.clone(),
-            Outputs::Features(address, reply) => {
-                vec![(*address, Content::Bytes(self.known_features(*address, reply)?))]
-            }
+            Outputs::Are(outputs) => outputs,
         };
         for (start, bytes) in before {
             let ours = self.memory.bytes(*start, bytes.len())?;
@@ -255,26 +239,6 @@ impl Session<'_> {
             Content::Bytes(expected).compare(&format!("memory at {start:#x}"), &ours)?;
         }
         Ok(())
-    }
-
-    /// A reply whose feature word may lack bits today: with the bits that ours has.
-    fn known_features(&mut self, address: u64, reply: &[u8]) -> Result<Vec<u8>, Mismatch> {
-        let ours = self.memory.bytes(address, reply.len())?;
-        let (Some(ours), Some(wanted)) = (ours.get(FEATURE_WORD), reply.get(FEATURE_WORD)) else {
-            return Err(Mismatch::new("a reply without a feature word"));
-        };
-        let (known, all) = (read_word(ours), read_word(wanted));
-        if known == all {
-            return Ok(reply.to_vec());
-        }
-        let (known_set, all_set) = (Features::from_bits(known), Features::from_bits(all));
-        equal(format!("{known_set} is part of {all_set}"), all_set.contains(known_set), true)?;
-        self.later.get_or_insert("features that are not served yet");
-        let mut reply = reply.to_vec();
-        if let Some(word) = reply.get_mut(FEATURE_WORD) {
-            word.copy_from_slice(ours);
-        }
-        Ok(reply)
     }
 }
 
