@@ -1,6 +1,7 @@
 //! What the device is, and who has it open (`spec/abi.md` 7).
 
 use neuron_abi::arg;
+use neuron_abi::cmd::Release;
 use neuron_abi::enums::{PodState, UltraserverMode};
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
@@ -8,19 +9,6 @@ use neuron_abi::limits::{MAX_CONNECTED_DEVICES, MAX_DEVICES, NC_MAP_ENTRIES};
 
 use super::{BAR0_COOKIE, Call};
 use crate::topology;
-
-/// What this driver serves today: a bit is set only with the commands behind it.
-fn features() -> Features {
-    Features::DMABUF
-        | Features::ASYNC_DMA
-        | Features::BATCH_DMAQ_INIT
-        | Features::BIG_CORE_MAPS
-        | Features::MEM_ALLOC_TYPE
-        | Features::HBM_SCRUB
-        | Features::MEM_ALLOC64
-        | Features::CONTIGUOUS_SCRATCHPAD
-        | Features::ZEROCOPY
-}
 
 impl Call<'_> {
     pub(super) fn device_basic_info(&self) -> Result<(), Errno> {
@@ -35,7 +23,7 @@ impl Call<'_> {
             architecture: self.device().arch().generation as u32,
             revision: self.device().identity().revision.into(),
             size: size_of::<arg::DeviceDriverInfo>() as u32,
-            feature_flags1: features().bits(),
+            feature_flags1: Features::of(Release::V2_27_4).bits(),
             ..Default::default()
         })
     }
