@@ -14,8 +14,8 @@ use std::time::Instant;
 use bitmap::Bitmap;
 use neuron_driver::pool::space::Space;
 use offset_allocator::Allocator;
-use placers::{Placer, Run, Vma};
-use workload::{Churn, Mix, Request};
+use placers::{Placer, Request, Run, Vma};
+use workload::{Churn, Mix};
 
 const FEW: u64 = 5_000;
 const MANY: u64 = 500_000;

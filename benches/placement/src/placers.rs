@@ -4,7 +4,13 @@ use neuron_driver::pool::space::Space;
 use vk_mem::{VirtualAllocation, VirtualAllocationCreateInfo, VirtualBlock};
 
 use crate::bitmap::Bitmap;
-use crate::workload::Request;
+
+/// Granules to place, and their alignment in granules less one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) len: u32,
+    pub(crate) mask: u32,
+}
 
 /// One way to place blocks.
 pub(crate) trait Placer {

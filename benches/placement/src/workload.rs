@@ -1,13 +1,6 @@
 //! What is asked of a placer: requests of a training job's sizes, random frees.
 
-use crate::placers::Placer;
-
-/// Granules to place, and their alignment in granules less one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) len: u32,
-    pub(crate) mask: u32,
-}
+use crate::placers::{Placer, Request};
 
 /// Which requests are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,18 +9,18 @@ use neuron_abi::limits::{DATASTORE_SIZE, MAX_PROCESSES};
 
 use crate::arch::{Arch, WaitPolicy};
 use crate::cinit::CoreInits;
+use crate::completer::Completer;
 use crate::core_locks::CoreLocks;
 use crate::datastore::DataStores;
-use crate::dma::zerocopy::completer::Completer;
 use crate::hw::{Clock, Hardware, Identity};
 use crate::mailbox::Mailbox;
 use crate::notifications::NotificationQueues;
 use crate::pool::{ChunkRef, Lifespan, PoolParams, Pools, Request};
 use crate::resets::Resets;
 use crate::ring::Engines;
-use crate::scrub::Scrubs;
+use crate::scrubs::Scrubs;
 use crate::slots::Slots;
-use crate::system::System;
+use crate::system::Registry;
 use crate::topology;
 
 /// Module parameters (`spec/driver.md` 9) and what the machine around the device knows.
@@ -65,6 +65,9 @@ impl Default for Params {
 const DUMMY_RING_BYTES: u64 = 1024;
 /// Bytes of the pattern that memset copies from.
 pub(crate) const MEMSET_PATTERN_BYTES: u64 = 65536;
+
+/// The devices of one machine.
+pub type System = Registry<Device>;
 
 /// A device that is up. All methods may be called from any thread.
 pub struct Device {

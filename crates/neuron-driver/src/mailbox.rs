@@ -1,18 +1,15 @@
-//! Requests to the device's firmware (`spec/device.md` 2): a message in host memory, a
-//! doorbell, an answer in host memory.
+//! Messages to the device's firmware and the memory they are in (`spec/device.md` 2). Having
+//! it serve one is [`firmware`](crate::firmware)'s.
 //!
 //! Request: `u8 sequence, u8 command, u16 size, u32 CRC-32C` (its own field zero while it is
 //! computed), payload. Answer: `u8 sequence, u8 error, u16 size`, payload, the sequence byte
 //! last. Whether a size counts its header is not established; here it does (our choice).
 
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
-use vm_memory::{Bytes, VolatileSlice};
 
-use crate::device::Device;
-use crate::pool::{ChunkRef, Lifespan, Request};
+use crate::pool::{ChunkRef, Lifespan, Pools, Request};
 
 /// What the firmware is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,152 +20,57 @@ pub(crate) enum Command {
     PostMetric = 2,
 }
 
-// Offsets in the mailbox RAM.
-const METRIC: u64 = 0x100;
-const REQUEST_HIGH: u64 = 0x1f0;
-const REQUEST_LOW: u64 = 0x1f4;
-const RESPONSE_HIGH: u64 = 0x1f8;
-const RESPONSE_LOW: u64 = 0x1fc;
-const DOORBELL: u64 = 0x800;
-
-/// Bytes of the metric window.
-pub(crate) const METRIC_BYTES: usize = 0x80;
-/// Registers of one request (our choice: well inside a page).
-pub(crate) const REGISTERS: usize = 64;
-
 const REQUEST_HEADER: usize = 8;
-const RESPONSE_HEADER: usize = 4;
+/// Bytes of an answer's header.
+pub(crate) const RESPONSE_HEADER: usize = 4;
 /// Bytes of each of the two messages' memory.
-const MESSAGE: usize = 4096;
-
-/// Tries of one request, and how long each waits, microseconds.
-const TRIES: u32 = 15;
-const TRY: u64 = 1_000_000;
-/// Between two looks at the answer.
-const LOOK: u64 = 10;
-/// The firmware does not know the command: asking again is in vain.
-const UNKNOWN_COMMAND: u8 = 2;
+pub(crate) const MESSAGE: usize = 4096;
 
 /// One request at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    state: Mutex<State>,
+    messages: Mutex<Messages>,
 }
 
+/// Both messages, and the number of the last one.
 #[derive(Debug, Default)]
-struct State {
+pub(crate) struct Messages {
     sequence: u8,
-    /// Both messages; allocated for the first request and kept, since a late answer to a
-    /// request that was given up still lands there.
+    /// Allocated for the first request and kept, since a late answer to a request that was
+    /// given up still lands there.
     memory: Option<ChunkRef>,
 }
 
 impl Mailbox {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes it for a request.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Messages> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Device {
-    /// Has the firmware serve a request, whose answer has exactly `answer`'s length.
+impl Messages {
+    /// Memory of the request and, [`MESSAGE`] bytes behind it, of the answer.
     ///
     /// # Errors
-    /// ENOMEM for the messages' memory; EINVAL for a payload or answer above a page; ENOSYS
-    /// for a command that the firmware does not know; EIO for a register, or when it
-    /// refuses or garbles every try; ETIMEDOUT when it does not answer the last one.
-    pub(crate) fn ask_firmware(
-        &self,
-        command: Command,
-        payload: &[u8],
-        answer: &mut [u8],
-    ) -> Result<(), Errno> {
-        let mut state = self.firmware_mailbox().state();
-        let memory = match &state.memory {
-            Some(memory) => memory.clone(),
-            None => {
-                let request = Request::driver_host(2 * MESSAGE as u64, 0, Lifespan::Local);
-                let memory = self.pools().allocate(request)?;
-                if let Some(bytes) = memory.host_memory() {
-                    bytes.fill(0);
-                }
-                state.memory.insert(memory).clone()
-            }
-        };
-        let slice = memory.host_slice().ok_or(Errno::EINVAL)?;
-        let part = |at| slice.subslice(at, MESSAGE).map_err(|_| Errno::EINVAL);
-        let (request, response) = (part(0)?, part(MESSAGE)?);
-        // The doorbell is shared with resets.
-        let _quiet = self.resets().none_running();
-        self.aim(memory.pa(), memory.pa() + MESSAGE as u64)?;
-        let mut last = Errno::ETIMEDOUT;
-        for _ in 0..TRIES {
-            state.sequence = state.sequence.wrapping_add(1);
-            let message = message(state.sequence, command, payload)?;
-            request.write_slice(&message, 0).map_err(|_| Errno::EINVAL)?;
-            self.mailbox_write(DOORBELL, 1)?;
-            last = match self.await_answer(&response, state.sequence, answer) {
-                Err(error @ (Errno::EIO | Errno::ETIMEDOUT)) => error,
-                ended => return ended,
-            };
+    /// ENOMEM.
+    pub(crate) fn memory(&mut self, pools: &Pools) -> Result<ChunkRef, Errno> {
+        if let Some(memory) = &self.memory {
+            return Ok(memory.clone());
         }
-        tracing::warn!(device = self.index(), ?command, %last, "firmware does not serve a request");
-        Err(last)
+        let memory = pools.allocate(Request::driver_host(2 * MESSAGE as u64, 0, Lifespan::Local))?;
+        if let Some(bytes) = memory.host_memory() {
+            bytes.fill(0);
+        }
+        Ok(self.memory.insert(memory).clone())
     }
 
-    /// Tells the firmware where both messages are.
-    fn aim(&self, request: u64, response: u64) -> Result<(), Errno> {
-        for (register, value) in [
-            (REQUEST_HIGH, request >> 32),
-            (REQUEST_LOW, request),
-            (RESPONSE_HIGH, response >> 32),
-            (RESPONSE_LOW, response),
-        ] {
-            self.mailbox_write(register, value as u32)?;
-        }
-        Ok(())
-    }
-
-    fn await_answer(
-        &self,
-        response: &VolatileSlice<'_>,
-        sequence: u8,
-        answer: &mut [u8],
-    ) -> Result<(), Errno> {
-        let end = self.clock().now() + TRY;
-        while response.load::<u8>(0, Ordering::Acquire).ok() != Some(sequence) {
-            if self.clock().now() > end {
-                return Err(Errno::ETIMEDOUT);
-            }
-            self.clock().relax(LOOK);
-        }
-        let mut header = [0; RESPONSE_HEADER];
-        response.read_slice(&mut header, 0).map_err(|_| Errno::EINVAL)?;
-        let [_, error, size @ ..] = header;
-        if error == UNKNOWN_COMMAND {
-            return Err(Errno::ENOSYS);
-        }
-        if error != 0 || usize::from(u16::from_le_bytes(size)) != RESPONSE_HEADER + answer.len() {
-            return Err(Errno::EIO);
-        }
-        response.read_slice(answer, RESPONSE_HEADER).map_err(|_| Errno::EINVAL)
-    }
-
-    /// Puts a metric of at most [`METRIC_BYTES`] into its window and has the firmware take
-    /// it. What is behind it in the window is cleared.
+    /// The next request: its number and its bytes.
     ///
     /// # Errors
-    /// EINVAL for a longer one; as [`ask_firmware`](Self::ask_firmware).
-    pub(crate) fn post_metric(&self, metric: &[u8]) -> Result<(), Errno> {
-        let mut window = [0; METRIC_BYTES];
-        window.get_mut(..metric.len()).ok_or(Errno::EINVAL)?.copy_from_slice(metric);
-        for (offset, word) in (METRIC..).step_by(4).zip(window.as_chunks::<4>().0) {
-            self.mailbox_write(offset, u32::from_le_bytes(*word))?;
-        }
-        self.ask_firmware(Command::PostMetric, &[], &mut [])
-    }
-
-    fn mailbox_write(&self, register: u64, value: u32) -> Result<(), Errno> {
-        self.hardware().write(self.arch().misc_ram + register, value).map_err(|_| Errno::EIO)
+    /// EINVAL for a payload above a page.
+    pub(crate) fn request(&mut self, command: Command, payload: &[u8]) -> Result<(u8, Vec<u8>), Errno> {
+        self.sequence = self.sequence.wrapping_add(1);
+        Ok((self.sequence, message(self.sequence, command, payload)?))
     }
 }
 

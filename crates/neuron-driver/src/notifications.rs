@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use neuron_abi::arch::Geometry;
 use neuron_abi::enums::NqDevice;
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::{Category, MemLocation};
 
-use crate::device::Device;
-use crate::pool::{ChunkRef, Lifespan, Request};
+use crate::pool::{ChunkRef, Lifespan, Pools, Request};
 
 /// Engines of a core or TopSP that may have queues (our choice).
 const ENGINES: u32 = 16;
@@ -39,15 +39,15 @@ impl Key {
     /// ENOSYS for a device type but core and TopSP; E2BIG for a core or TopSP that is not
     /// there; EINVAL for a kind or engine.
     pub(crate) fn new(
-        device: &Device,
+        geometry: &Geometry,
         kind_of_device: u32,
         id: u32,
         kind: u32,
         engine: u32,
     ) -> Result<Self, Errno> {
         let (on_topsp, count) = match NqDevice::from_raw(kind_of_device) {
-            Some(NqDevice::Nc) => (false, device.geometry().cores),
-            Some(NqDevice::TopSp) => (true, device.geometry().topsps),
+            Some(NqDevice::Nc) => (false, geometry.cores),
+            Some(NqDevice::TopSp) => (true, geometry.topsps),
             None => return Err(Errno::ENOSYS),
         };
         if id >= count {
@@ -86,16 +86,14 @@ impl NotificationQueues {
     fn rings(&self) -> MutexGuard<'_, BTreeMap<Key, ChunkRef>> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Device {
     /// Memory for a queue, all zeros on the host: what it has if that is as asked for, else
     /// new, and the old one goes once nobody has it mapped.
     ///
     /// # Errors
     /// EINVAL for a size that is no power of two, or an HBM; ENOMEM, and the queue keeps
     /// what it has.
-    pub(crate) fn notification_ring(&self, key: Key, ring: Ring) -> Result<ChunkRef, Errno> {
+    pub(crate) fn ring(&self, pools: &Pools, key: Key, ring: Ring) -> Result<ChunkRef, Errno> {
         if !ring.bytes.is_power_of_two() {
             return Err(Errno::EINVAL);
         }
@@ -114,7 +112,7 @@ impl Device {
             pid: 0,
             usage: None,
         };
-        let mut rings = self.notification_queues().rings();
+        let mut rings = self.rings();
         let fits = |old: &&ChunkRef| {
             let page = neuron_abi::arch::PAGE_SIZE;
             old.location() == request.location
@@ -124,26 +122,26 @@ impl Device {
         if let Some(old) = rings.get(&key).filter(fits).filter(|_| !ring.anew) {
             return Ok(old.clone());
         }
-        let new = self.pools().allocate(request)?;
+        let new = pools.allocate(request)?;
         if let Some(memory) = new.host_memory() {
             memory.fill(0);
         }
         let old = rings.insert(key, new.clone());
         drop(rings);
         if let Some(old) = old {
-            self.pools().discard(&old);
+            pools.discard(&old);
         }
         Ok(new)
     }
 
     /// Lets the queues of these cores go, and with all cores those of the TopSPs.
-    pub(crate) fn free_notification_rings(&self, map: u32) {
-        let all = map & self.geometry().device_nc_map == self.geometry().device_nc_map;
-        let mut rings = self.notification_queues().rings();
+    pub(crate) fn free(&self, pools: &Pools, geometry: &Geometry, map: u32) {
+        let all = map & geometry.device_nc_map == geometry.device_nc_map;
+        let mut rings = self.rings();
         let goes = |key: &Key| if key.on_topsp { all } else { map >> key.id & 1 == 1 };
         let keys: Vec<_> = rings.keys().filter(|key| goes(key)).copied().collect();
         let gone: Vec<_> = keys.iter().filter_map(|key| rings.remove(key)).collect();
         drop(rings);
-        gone.iter().for_each(|chunk| self.pools().discard(chunk));
+        gone.iter().for_each(|chunk| pools.discard(chunk));
     }
 }

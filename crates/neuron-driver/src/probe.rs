@@ -7,10 +7,10 @@ use neuron_abi::arch::{Product, VENDOR_ID};
 use neuron_abi::errno::Errno;
 
 use crate::arch::Arch;
+use crate::device::System;
 use crate::device::{Device, Params};
 use crate::hw::{Clock, Hardware};
 use crate::pool::Pools;
-use crate::system::System;
 use crate::{reset, topology};
 
 /// Why a device did not come up.
@@ -86,7 +86,7 @@ impl Device {
             device.init_cores(u32::MAX).map_err(step("bringing up the cores"))?;
         }
         let device = Arc::new(device);
-        system.publish(&device).map_err(step("publishing the device under its number"))?;
+        system.publish(device.index(), &device).map_err(step("publishing the device under its number"))?;
         Ok(device)
     }
 }

@@ -1,17 +1,10 @@
-//! Resets that processes ask for (`spec/driver.md` 7.4): cores closed, hardware reset,
-//! cores brought up again, and the outcome kept until its process collects it.
-//!
-//! A request runs to its end inside the call that makes it, one at a time; the shipped
-//! driver's thread and its merging of requests have no visible effect beyond that.
+//! What is kept of resets (`spec/driver.md` 7.4): that one runs, when the last one did, and
+//! outcomes that nobody has collected. Resetting is [`core_resets`](crate::core_resets)'s.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
-use neuron_abi::limits::DEVICE_MAP;
-
-use crate::device::Device;
-use crate::reset::{self, Scope};
 
 /// Outcomes not yet collected, and when the last reset ran.
 #[derive(Debug, Default)]
@@ -52,56 +45,31 @@ impl Resets {
     pub(crate) fn forget(&self, pid: i32) {
         self.state().outcomes.remove(&pid);
     }
-}
 
-impl Device {
-    /// Resets the cores of `map`, or the device for all ones. Their H2T and service rings
-    /// are gone afterwards and the default ones new; model rings must be bound again.
+    /// A process's reset begins.
     ///
     /// # Errors
-    /// EBUSY while the process has an outcome to collect: nothing is reset then. How the
-    /// reset itself went is what [`collect_reset`](Self::collect_reset) tells.
-    pub fn request_reset(&self, pid: i32, map: u32) -> Result<(), Errno> {
-        let resets = self.resets();
-        let running = resets.running.lock().unwrap_or_else(PoisonError::into_inner);
-        {
-            let mut state = resets.state();
-            if state.outcomes.contains_key(&pid) {
-                return Err(Errno::EBUSY);
-            }
-            state.last = Some((self.clock().now(), None));
+    /// EBUSY while it has an outcome to collect.
+    pub(crate) fn begin(&self, pid: i32, now: u64) -> Result<(), Errno> {
+        let mut state = self.state();
+        if state.outcomes.contains_key(&pid) {
+            return Err(Errno::EBUSY);
         }
-        let outcome = self.reset_cores(map);
-        if let Err(error) = outcome {
-            tracing::error!(device = self.index(), map, %error, "reset failed");
-        }
-        let mut state = resets.state();
-        if let Some((_, end)) = &mut state.last {
-            *end = Some(self.clock().now());
-        }
-        state.outcomes.insert(pid, outcome.is_ok());
-        drop(state);
-        drop(running);
+        state.last = Some((now, None));
         Ok(())
     }
 
-    fn reset_cores(&self, map: u32) -> Result<(), Errno> {
-        self.core_inits().invalidate(map);
-        self.free_notification_rings(map);
-        self.close_cores(map);
-        if !self.params().no_reset {
-            let scope = if map == DEVICE_MAP {
-                Scope::Device
-            } else {
-                Scope::Cores(map & self.geometry().device_nc_map)
-            };
-            reset::run(self.hardware(), self.clock(), self.arch(), scope)?;
+    /// It ends.
+    pub(crate) fn end(&self, pid: i32, now: u64, succeeded: bool) {
+        let mut state = self.state();
+        if let Some((_, end)) = &mut state.last {
+            *end = Some(now);
         }
-        self.init_cores(map)
+        state.outcomes.insert(pid, succeeded);
     }
 
-    /// Takes the outcome of a process's reset: whether it succeeded, `None` without one.
-    pub fn collect_reset(&self, pid: i32) -> Option<bool> {
-        self.resets().state().outcomes.remove(&pid)
+    /// Takes the outcome of a process's reset, if there is one.
+    pub(crate) fn collect(&self, pid: i32) -> Option<bool> {
+        self.state().outcomes.remove(&pid)
     }
 }

@@ -1,6 +1,5 @@
 //! The machine's devices, as drivers of one system know each other: who has which number,
-//! what is mapped, which cores are taken. A device's own state is
-//! [`Device`]'s.
+//! what is mapped, which cores are taken.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,22 +7,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use neuron_abi::errno::Errno;
 
-use crate::device::Device;
 use crate::mapping::Mappings;
 use crate::marks::CoreMarks;
 
 /// Devices of one machine. A device that was probed alone has one to itself.
-#[derive(Default)]
-pub struct System {
+pub struct Registry<D> {
     /// Weak: the table finds devices, it does not hold them.
-    devices: Mutex<BTreeMap<u8, Weak<Device>>>,
+    devices: Mutex<BTreeMap<u8, Weak<D>>>,
     mappings: Arc<Mappings>,
     marks: CoreMarks,
     files: AtomicU64,
 }
 
-impl System {
-    fn devices(&self) -> MutexGuard<'_, BTreeMap<u8, Weak<Device>>> {
+impl<D> Default for Registry<D> {
+    fn default() -> Self {
+        Self {
+            devices: Mutex::default(),
+            mappings: Arc::default(),
+            marks: CoreMarks::default(),
+            files: AtomicU64::default(),
+        }
+    }
+}
+
+impl<D> Registry<D> {
+    fn devices(&self) -> MutexGuard<'_, BTreeMap<u8, Weak<D>>> {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -31,29 +39,29 @@ impl System {
     ///
     /// # Errors
     /// ENODEV if a living device has it (`spec/arch.md` 8).
-    pub(crate) fn publish(&self, device: &Arc<Device>) -> Result<(), Errno> {
+    pub(crate) fn publish(&self, index: u8, device: &Arc<D>) -> Result<(), Errno> {
         let mut devices = self.devices();
-        if devices.get(&device.index()).is_some_and(|other| other.strong_count() > 0) {
+        if devices.get(&index).is_some_and(|other| other.strong_count() > 0) {
             return Err(Errno::ENODEV);
         }
-        devices.insert(device.index(), Arc::downgrade(device));
+        devices.insert(index, Arc::downgrade(device));
         Ok(())
     }
 
     /// The device of a number, if it is up.
-    pub fn device(&self, index: u8) -> Option<Arc<Device>> {
+    pub fn device(&self, index: u8) -> Option<Arc<D>> {
         self.devices().get(&index).and_then(Weak::upgrade)
     }
 
     /// All devices that are up, those next to `index` first: it itself, the one before, the
     /// one behind, then the others (`spec/dma-op.md` 9).
-    pub(crate) fn devices_near(&self, index: u8) -> Vec<Arc<Device>> {
-        let mut all: Vec<_> = self.devices().values().filter_map(Weak::upgrade).collect();
+    pub(crate) fn devices_near(&self, index: u8) -> Vec<Arc<D>> {
         let near = [Some(index), index.checked_sub(1), index.checked_add(1)];
-        all.sort_by_key(|device| {
-            near.iter().position(|number| *number == Some(device.index())).unwrap_or(near.len())
-        });
-        all
+        let place = |number: u8| near.iter().position(|near| *near == Some(number)).unwrap_or(near.len());
+        let mut all: Vec<_> =
+            self.devices().iter().filter_map(|(&number, device)| Some((number, device.upgrade()?))).collect();
+        all.sort_by_key(|&(number, _)| place(number));
+        all.into_iter().map(|(_, device)| device).collect()
     }
 
     /// What processes have mapped.
@@ -72,8 +80,8 @@ impl System {
     }
 }
 
-impl std::fmt::Debug for System {
+impl<D> std::fmt::Debug for Registry<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("System").field("devices", &self.devices().keys()).finish_non_exhaustive()
+        f.debug_struct("Registry").field("devices", &self.devices().keys()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use crate::engine::{Direction, QueueId};
+use crate::engine::queue::{Direction, QueueId};
 use crate::sync::lock;
 
 /// Doorbells that are kept (our choice): those of 512 batches of copies, in about 24 KiB a device.

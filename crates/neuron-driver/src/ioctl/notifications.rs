@@ -14,7 +14,8 @@ const NO_OFFSET: u64 = u64::MAX;
 impl Call<'_> {
     pub(super) fn notifications_init_v1(&self) -> Result<(), Errno> {
         let arg: arg::NotificationsInitV1 = self.read()?;
-        let key = Key::new(self.device(), NqDevice::Nc.raw(), arg.nc_id, arg.nq_type, arg.engine_index)?;
+        let key =
+            Key::new(self.device().geometry(), NqDevice::Nc.raw(), arg.nc_id, arg.nq_type, arg.engine_index)?;
         let (mmap_offset, _) =
             self.notification_ring(key, Ring { bytes: arg.size, hbm: None, anew: false })?;
         self.reply(&arg::NotificationsInitV1 { mmap_offset, ..arg })
@@ -22,7 +23,13 @@ impl Call<'_> {
 
     pub(super) fn notifications_init_v2(&self) -> Result<(), Errno> {
         let arg: arg::NotificationsInitV2 = self.read()?;
-        let key = Key::new(self.device(), arg.nq_dev_type, arg.nq_dev_id, arg.nq_type, arg.engine_index)?;
+        let key = Key::new(
+            self.device().geometry(),
+            arg.nq_dev_type,
+            arg.nq_dev_id,
+            arg.nq_type,
+            arg.engine_index,
+        )?;
         let hbm = (arg.on_host_memory == 0).then_some(arg.dram_channel);
         let (mmap_offset, mem_handle) =
             self.notification_ring(key, Ring { bytes: arg.size, hbm, anew: false })?;
@@ -31,7 +38,13 @@ impl Call<'_> {
 
     pub(super) fn notifications_init_with_realloc(&self) -> Result<(), Errno> {
         let arg: arg::NotificationsInitWithReallocV2 = self.read()?;
-        let key = Key::new(self.device(), arg.nq_dev_type, arg.nq_dev_id, arg.nq_type, arg.engine_index)?;
+        let key = Key::new(
+            self.device().geometry(),
+            arg.nq_dev_type,
+            arg.nq_dev_id,
+            arg.nq_type,
+            arg.engine_index,
+        )?;
         let hbm = (arg.on_host_memory == 0).then_some(arg.dram_channel);
         let ring = Ring { bytes: arg.size, hbm, anew: arg.force_alloc_mem != 0 };
         let (mmap_offset, mem_handle) = self.notification_ring(key, ring)?;
@@ -40,7 +53,7 @@ impl Call<'_> {
 
     /// mmap offset and handle of a queue's memory.
     fn notification_ring(&self, key: Key, ring: Ring) -> Result<(u64, u64), Errno> {
-        let chunk = self.device().notification_ring(key, ring)?;
+        let chunk = self.device().notification_queues().ring(self.device().pools(), key, ring)?;
         let handle = self.device().pools().publish(&chunk)?;
         Ok((if chunk.is_device() { NO_OFFSET } else { chunk.pa() }, handle))
     }

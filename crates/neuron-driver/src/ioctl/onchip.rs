@@ -6,7 +6,8 @@ use neuron_abi::errno::Errno;
 use vm_memory::VolatileSlice;
 
 use super::Call;
-use crate::mailbox::{Command, METRIC_BYTES, REGISTERS};
+use crate::firmware::{METRIC_BYTES, REGISTERS};
+use crate::mailbox::Command;
 use crate::user::read_struct;
 
 // Offsets in a core's window.

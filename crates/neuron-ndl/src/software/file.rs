@@ -32,8 +32,8 @@ use neuron_driver::{OpenFile, UserMemory};
 use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
 use vm_memory::{MmapRegion, VolatileSlice};
 
+use super::hardware::{Devices, SoftHardware};
 use super::host::map;
-use super::machine::{Devices, SoftHardware};
 use super::user::CallerMemory;
 use crate::backend::{DeviceFile, Mapping};
 use crate::introspect::Introspection;

@@ -1,19 +1,16 @@
 //! The machine: devices of an instance type, their host memory, and the driver on top.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use neuron_abi::arch::Product;
 use neuron_abi::errno::Errno;
-use neuron_driver::hw::{Clock, DmaMemory, Hardware, Identity, SystemClock};
+use neuron_driver::hw::{Clock, Hardware, SystemClock};
 use neuron_driver::{OpenFile, OpenMode, Params, ProbeError, System, sysfs, topology};
 use neuron_softdev::{DeviceError, Execution, FaultPlan, Instance};
-use neuron_udma::MmioError;
-use vm_memory::VolatileSlice;
 
 use super::file::SoftFile;
+use super::hardware::{Devices, Running, SoftHardware};
 use super::host::HostMemory;
-use super::iommu::Iommu;
 use crate::backend::{Backend, DeviceFile, Lane};
 
 /// Why a software machine, or one of its devices, did not come up.
@@ -91,23 +88,6 @@ pub struct Machine {
     devices: Arc<Devices>,
 }
 
-/// The devices of a machine that are up.
-#[derive(Default)]
-pub(super) struct Devices {
-    running: Mutex<HashMap<u8, Running>>,
-}
-
-impl Devices {
-    fn running(&self) -> MutexGuard<'_, HashMap<u8, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The hardware of a device that is up.
-    pub(super) fn hardware(&self, index: u8) -> Option<Arc<SoftHardware>> {
-        self.running().get(&index).map(|running| Arc::clone(&running.hardware))
-    }
-}
-
 /// What the drivers of a machine show under `/sys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysfs {
@@ -115,13 +95,6 @@ pub struct Sysfs {
     pub files: Vec<sysfs::File>,
     /// Symbolic links.
     pub links: Vec<sysfs::Link>,
-}
-
-/// A device that is up: the hardware and its driver.
-#[derive(Clone)]
-struct Running {
-    hardware: Arc<SoftHardware>,
-    driver: Arc<neuron_driver::Device>,
 }
 
 impl Machine {
@@ -250,51 +223,5 @@ impl Backend for Machine {
         let file = if self.options.raw_io { file.with_raw_io() } else { file };
         let devices = Arc::clone(&self.devices);
         Ok(Box::new(SoftFile::new(file, running.hardware, devices, self.options.abi_only)))
-    }
-}
-
-/// A software device in a machine, as the driver sees hardware.
-pub struct SoftHardware {
-    pub(super) device: Arc<neuron_softdev::Device>,
-    pub(super) host: Arc<HostMemory>,
-    pub(super) iommu: Arc<Iommu>,
-}
-
-impl SoftHardware {
-    /// Puts a device into a machine: its DMA reaches all host memory.
-    pub fn new(device: Arc<neuron_softdev::Device>, host: Arc<HostMemory>) -> Self {
-        let iommu = Arc::new(Iommu::new(Arc::clone(&device), host.dma_mapping()));
-        Self { device, host, iommu }
-    }
-}
-
-impl Hardware for SoftHardware {
-    fn identity(&self) -> Identity {
-        let ids = self.device.config_read(0, 4);
-        Identity { device_id: (ids >> 16) as u16, revision: self.device.config_read(8, 1) as u8 }
-    }
-
-    fn read(&self, offset: u64) -> Result<u32, MmioError> {
-        self.device.bar_read(0, offset).map_err(|_| MmioError { offset })
-    }
-
-    fn write(&self, offset: u64, value: u32) -> Result<(), MmioError> {
-        self.device.bar_write(0, offset, value).map_err(|_| MmioError { offset })
-    }
-
-    fn bar_size(&self, bar: u8) -> u64 {
-        self.device.bar_size(bar)
-    }
-
-    fn window(&self, offset: u64, bytes: u64) -> Option<VolatileSlice<'_>> {
-        self.device.bar4().slice(offset, bytes).ok()
-    }
-
-    fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {
-        self.host.allocate(bytes)
-    }
-
-    fn dma_free(&self, memory: &DmaMemory) {
-        self.host.free(memory);
     }
 }

@@ -4,7 +4,8 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `host` | the machine's physical memory |
-//! | `machine` | a device's registers and memory as the driver sees them |
+//! | `hardware` | a device's registers and memory as the driver sees them |
+//! | `machine` | an instance type with its devices |
 //! | `file` | an open device file: ioctls, mappings, exported buffers |
 //! | `user` | the caller's memory, by address |
 //! | `iommu` | which host addresses lead a device where |
@@ -19,6 +20,7 @@
 //! ```
 
 mod file;
+mod hardware;
 mod host;
 mod iommu;
 mod machine;
@@ -29,4 +31,5 @@ pub use host::HostMemory;
 pub use neuron_driver::sysfs::{File as SysfsFile, Link as SysfsLink};
 pub use neuron_softdev::{Execution, FaultPlan, Instance};
 
-pub use machine::{Machine, MachineError, MachineOptions, SoftHardware, Sysfs};
+pub use hardware::SoftHardware;
+pub use machine::{Machine, MachineError, MachineOptions, Sysfs};

@@ -5,13 +5,14 @@
 //! [`crate::worker`]'s. Registers without behaviour stay in the device's register memory.
 
 mod descriptor;
-mod queue;
+pub(crate) mod queue;
 mod run;
 
 use std::array;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+pub(crate) use self::queue::QueueId;
 use self::queue::{Boundary, Control, Owner, Queue};
 pub use self::queue::{Direction, QueueError};
 use crate::bus::Bus;
@@ -25,13 +26,6 @@ use crate::sync::{lock, wait};
 /// Up to so many TX descriptors, the writer of a doorbell executes them itself: handing half a megabyte to
 /// another thread costs more than copying it.
 const WRITER_EXECUTES: u64 = 9;
-
-/// A queue of the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QueueId {
-    pub(crate) engine: u16,
-    pub(crate) queue: u8,
-}
 
 /// What executing a queue needs besides the queue.
 #[derive(Debug)]

@@ -26,6 +26,13 @@ impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::M2s, Self::S2m];
 }
 
+/// A queue of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueId {
+    pub(crate) engine: u16,
+    pub(crate) queue: u8,
+}
+
 /// Why a queue stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]

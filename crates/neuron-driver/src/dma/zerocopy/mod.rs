@@ -5,15 +5,14 @@
 //! |---|---|
 //! | [`pipeline`] | transfers submitted, waited for, and their pages let go |
 //! | [`direct`] | small writes by the processor through BAR4 |
-//! | [`completer`] | the thread behind asynchronous requests |
 //!
 //! Here: what is asked for, and both ways to ask: a call that waits, and a request whose end
 //! the completion queue tells. A transfer that fails is not tried again, on any generation.
 
-pub mod completer;
 pub mod direct;
 pub mod pipeline;
 
+use std::cmp::max;
 use std::sync::Arc;
 
 use neuron_abi::arch::PAGE_SIZE;
@@ -53,6 +52,18 @@ pub struct Ticket {
     pub pid: i32,
     /// Its number for the request, not 0.
     pub sequence: u64,
+}
+
+/// How long to leave a reader whose completion queue is full, microseconds.
+const READER_PAUSE: u64 = 1000;
+
+/// What a pass over the rings left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Left {
+    Nothing,
+    /// Only ends that their reader makes no room for.
+    Ends,
+    Transfers,
 }
 
 impl Device {
@@ -131,7 +142,7 @@ impl Device {
         }
         ring.prepare_zero_copy(self.pools())?;
         ring.completions(&mut contexts, self.pools())?;
-        self.completer().start(self)?;
+        self.start_completer()?;
         let id = contexts.zero_copy.new_request();
         let entries: Vec<_> = transfers(operations)
             .map(|(operation, part, last)| {
@@ -145,6 +156,40 @@ impl Device {
         let _told = self.submit(ring, &mut contexts);
         self.completer().wake();
         Ok(())
+    }
+
+    /// Starts the thread that ends what nobody waits for: one per device, from the first
+    /// asynchronous request on.
+    fn start_completer(self: &Arc<Self>) -> Result<(), Errno> {
+        let device = Arc::downgrade(self);
+        let pass = move || {
+            let device = device.upgrade()?;
+            let left = device.complete();
+            if left == Left::Ends {
+                device.clock().sleep(READER_PAUSE);
+            }
+            Some(left != Left::Nothing)
+        };
+        self.completer().start(|| format!("neuron{}-completer", self.index()), pass)
+    }
+
+    /// One pass: a transfer of each ring is waited for, and what can be told is told.
+    fn complete(&self) -> Left {
+        let mut left = Left::Nothing;
+        for ring in self.engines().h2t_rings() {
+            let mut contexts = ring.lock();
+            if !contexts.zero_copy.is_empty() {
+                // No call's transfer is on a ring whose lock is free, so no error is lost here.
+                let _told = self.advance(&ring, &mut contexts);
+            }
+            if !contexts.zero_copy.tell() {
+                left = max(left, Left::Ends);
+            }
+            if !contexts.zero_copy.is_empty() {
+                left = max(left, Left::Transfers);
+            }
+        }
+        left
     }
 
     /// Where the completion queue of a ring is: (bus address, bytes).
