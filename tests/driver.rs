@@ -3,55 +3,28 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use neuron_abi::arch::Generation;
 use neuron_abi::arg;
 use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::Category;
-use neuron_driver::hw::{DmaMemory, Hardware, Identity, VirtualClock};
+use neuron_driver::hw::VirtualClock;
 use neuron_driver::{Device, OpenFile, OpenMode, Params, ProbeError};
 use neuron_ndl::software::{HostMemory, SoftHardware};
+use neuron_softdev::fault::{Fault, Place, When};
 use neuron_softdev::{DeviceConfig, Product};
-use neuron_tests::client::{Chunk, Client, PID};
+use neuron_tests::client::{Chunk, Client, NONE, PID};
 use neuron_tests::machine::Board;
 use neuron_tests::machine::board::Cores;
-use neuron_udma::MmioError;
 use zerocopy::IntoBytes;
 
 const EINVAL: i64 = -22;
-const NONE: u32 = u32::MAX;
 /// User address of buffers in these tests.
 const BUFFER: u64 = 0x10_0000;
 
 fn board(generation: Generation) -> Board {
     Board::running(generation, &Arc::new(HostMemory::new().unwrap()), Cores::Up).unwrap()
-}
-
-fn async_copy(client: &Client, source: Chunk, destination: Chunk, size: u64, previous: u32) -> (i64, u32) {
-    let mut argument = arg::MemCopyAsync64 {
-        src_mem_handle: source.handle,
-        dst_mem_handle: destination.handle,
-        size,
-        pwait_handle: previous,
-        ..Default::default()
-    };
-    (client.call(&cmd::MEM_COPY_ASYNC64, &mut argument), argument.wait_handle)
-}
-
-fn wait(client: &Client, memory: Chunk, handle: u32) -> i64 {
-    let mut argument = arg::MemCopyAsyncWait {
-        src_mem_handle: memory.handle,
-        dst_mem_handle: memory.handle,
-        pwait_handle: handle,
-        ..Default::default()
-    };
-    client.call(&cmd::MEM_COPY_ASYNC_WAIT, &mut argument)
-}
-
-fn free(client: &Client, chunk: Chunk) -> i64 {
-    client.call(&cmd::MEM_FREE, &mut arg::MemFree { mem_handle: chunk.handle })
 }
 
 fn device_bytes(device: &Device) -> u64 {
@@ -65,11 +38,11 @@ fn a_copy_belongs_to_the_process_that_started_it() {
         (Client::open(board.device()).unwrap(), Client::open_as(board.device(), 77).unwrap());
     let (host, device) =
         (mine.allocate(None, 1 << 20, 0).unwrap(), mine.allocate(Some(0), 1 << 20, 0).unwrap());
-    assert_eq!(async_copy(&mine, host, device, 1 << 20, NONE), (0, 1));
-    assert_eq!(wait(&theirs, device, 1), EINVAL);
-    assert_eq!(async_copy(&theirs, host, device, 64, 1), (EINVAL, 0));
-    assert_eq!(wait(&mine, device, 1), 0);
-    assert_eq!(wait(&mine, device, 1), EINVAL);
+    assert_eq!(mine.copy_async(host, device, 1 << 20, NONE), (0, 1));
+    assert_eq!(theirs.wait(device, 1), EINVAL);
+    assert_eq!(theirs.copy_async(host, device, 64, 1), (EINVAL, 0));
+    assert_eq!(mine.wait(device, 1), 0);
+    assert_eq!(mine.wait(device, 1), EINVAL);
 }
 
 #[test]
@@ -81,13 +54,13 @@ fn an_exiting_process_ends_its_copies_and_frees_only_its_own_memory() {
     let leaves = Client::open_as(board.device(), 77).unwrap();
     let (host, device) =
         (leaves.allocate(None, 1 << 20, 2).unwrap(), leaves.allocate(Some(1), 1 << 20, 2).unwrap());
-    assert_eq!(async_copy(&leaves, host, device, 1 << 20, NONE), (0, 1));
+    assert_eq!(leaves.copy_async(host, device, 1 << 20, NONE), (0, 1));
     drop(leaves);
     assert_eq!(device_bytes(board.device()), start + (8 << 20));
     // The context it left is free again.
     let host = stays.allocate(None, 4096, 2).unwrap();
-    assert_eq!(async_copy(&stays, host, kept, 4096, NONE), (0, 1));
-    assert_eq!(wait(&stays, kept, 1), 0);
+    assert_eq!(stays.copy_async(host, kept, 4096, NONE), (0, 1));
+    assert_eq!(stays.wait(kept, 1), 0);
     drop(stays);
     assert_eq!(device_bytes(board.device()), start);
 }
@@ -140,15 +113,11 @@ fn copies_of_nothing_succeed_and_touch_no_engine() {
     let (host, device) =
         (client.allocate(None, 4096, 0).unwrap(), client.allocate(Some(0), 4096, 0).unwrap());
     board.take();
-    let mut copy =
-        arg::MemCopy64 { src_mem_handle: host.handle, dst_mem_handle: device.handle, ..Default::default() };
-    assert_eq!(client.call(&cmd::MEM_COPY64, &mut copy), 0);
-    let mut memset = arg::Memset64 { mem_handle: device.handle, ..Default::default() };
-    assert_eq!(client.call(&cmd::MEMSET64, &mut memset), 0);
-    let mut buffer = arg::MemBufCopy64 { mem_handle: device.handle, buffer: BUFFER, ..Default::default() };
-    assert_eq!(client.call(&cmd::MEM_BUF_COPY64, &mut buffer), 0);
-    assert_eq!(async_copy(&client, host, device, 0, NONE), (0, 1));
-    assert_eq!(wait(&client, device, 1), 0);
+    assert_eq!(client.copy(host, device, 0), 0);
+    assert_eq!(client.memset(device, 0, 0), 0);
+    assert_eq!(client.read(device, 0, 0), (0, vec![]));
+    assert_eq!(client.copy_async(host, device, 0, NONE), (0, 1));
+    assert_eq!(client.wait(device, 1), 0);
     assert!(board.take().accesses.is_empty());
 }
 
@@ -181,26 +150,19 @@ fn buffers_pass_through_64_kib_pieces_and_come_back() {
     let bytes: Vec<u8> = (0..200_001u32).map(|index| (index % 251) as u8).collect();
     for hbm in [Some(1), None] {
         let chunk = client.allocate(hbm, 300_000, 1).unwrap();
-        let call = |to: u32| {
-            let mut argument = arg::MemBufCopy64 {
-                mem_handle: chunk.handle,
-                buffer: BUFFER,
-                size: 200_001,
-                offset: 777,
-                copy_to_mem_handle: to,
-                ..Default::default()
-            };
-            client.call(&cmd::MEM_BUF_COPY64, &mut argument)
-        };
-        client.space().map(BUFFER, bytes.clone());
-        assert_eq!(call(1), 0);
-        client.space().map(BUFFER, vec![0; 200_001]);
-        assert_eq!(call(0), 0);
-        assert!(client.space().bytes(BUFFER, 200_001).unwrap() == bytes);
+        assert_eq!(client.write(chunk, 777, &bytes), 0);
+        assert!(client.read(chunk, 777, 200_001) == (0, bytes.clone()));
         // A buffer that ends too early faults, and the bounce chunk is given back.
         client.space().map(BUFFER, vec![0; 100_000]);
-        assert_eq!(call(1), -14);
-        assert_eq!(free(&client, chunk), 0);
+        let mut argument = arg::MemBufCopy64 {
+            mem_handle: chunk.handle,
+            buffer: BUFFER,
+            size: 200_001,
+            copy_to_mem_handle: 1,
+            ..Default::default()
+        };
+        assert_eq!(client.call(&cmd::MEM_BUF_COPY64, &mut argument), -14);
+        assert_eq!(client.free(chunk), 0);
     }
 }
 
@@ -210,11 +172,11 @@ fn handles_are_used_again_last_in_first_out_and_stale_ones_are_refused() {
     let client = Client::open(board.device()).unwrap();
     let [a, b, c] = [0; 3].map(|_| client.allocate(Some(0), 4096, 0).unwrap());
     assert_eq!([a.handle, b.handle, c.handle], [1, 2, 3]);
-    assert_eq!((free(&client, a), free(&client, c), free(&client, c)), (0, 0, EINVAL));
+    assert_eq!((client.free(a), client.free(c), client.free(c)), (0, 0, EINVAL));
     let again = [0; 3].map(|_| client.allocate(Some(0), 4096, 0).unwrap().handle);
     assert_eq!(again, [3, 1, 4]);
     for handle in [0, 5, u64::MAX] {
-        assert_eq!(free(&client, Chunk { handle, pa: 0 }), EINVAL);
+        assert_eq!(client.free(Chunk { handle, pa: 0 }), EINVAL);
     }
 }
 
@@ -225,11 +187,83 @@ fn mapped_memory_is_not_used_again_until_it_is_unmapped() {
     let chunk = client.allocate(Some(0), 1 << 20, 0).unwrap();
     let mapped = client.file().mmap(chunk.pa, 1 << 20).unwrap();
     assert_eq!(client.file().mmap(chunk.pa, 4096).err(), Some(Errno::EPERM));
-    assert_eq!(free(&client, chunk), 0);
-    assert_eq!(free(&client, chunk), EINVAL);
+    assert_eq!(client.free(chunk), 0);
+    assert_eq!(client.free(chunk), EINVAL);
     assert_ne!(client.allocate(Some(0), 1 << 20, 0).unwrap().pa, chunk.pa);
     drop(mapped);
     assert_eq!(client.allocate(Some(0), 1 << 20, 0).unwrap().pa, chunk.pa);
+}
+
+/// A new handle would outlive every list, and with it the memory its process's exit.
+#[test]
+fn a_freed_chunk_that_a_ring_holds_gets_no_new_handle() {
+    let board = board(Generation::V2);
+    let start = device_bytes(board.device());
+    let client = Client::open(board.device()).unwrap();
+    let ring = client.allocate(Some(0), 4096, 0).unwrap();
+    assert_eq!(client.bind((3, 5), 64, [Some(ring); 2]), 0);
+    let locate = || {
+        let mut info = arg::MemGetMcMmapInfoV2 { pa: ring.pa, ..Default::default() };
+        (client.call(&cmd::MEM_MC_GET_INFO_V2, &mut info), info.mem_handle)
+    };
+    assert_eq!(locate(), (0, ring.handle));
+    assert_eq!(client.free(ring), 0);
+    assert_eq!(locate(), (-12, 0));
+    drop(client);
+    assert_eq!(device_bytes(board.device()), start);
+}
+
+#[test]
+fn memory_of_the_driver_can_be_named_but_not_freed() {
+    let board = board(Generation::V2);
+    let start = device_bytes(board.device());
+    let client = Client::open(board.device()).unwrap();
+    let mut reserve = arg::MemGetMcMmapInfoV2 { pa: 0, ..Default::default() };
+    assert_eq!(client.call(&cmd::MEM_MC_GET_INFO_V2, &mut reserve), 0);
+    assert_eq!((reserve.mmap_offset, reserve.size), (0, 16 << 20));
+    assert_eq!(client.free(Chunk { handle: reserve.mem_handle, pa: 0 }), -1);
+    assert_eq!(device_bytes(board.device()), start);
+}
+
+#[test]
+fn no_process_rings_or_acknowledges_the_rings_that_the_driver_copies_with() {
+    let board = board(Generation::V3);
+    let client = Client::open(board.device()).unwrap();
+    let chunk = client.allocate(Some(0), 4096, 0).unwrap();
+    board.take();
+    for (eng_id, qid) in [(128, 0), (128, 1), (131, 1)] {
+        let mut start = arg::DmaQueueCopyStart { eng_id, qid, tx_desc_count: 1, rx_desc_count: 1 };
+        assert_eq!(client.call(&cmd::DMA_QUEUE_COPY_START, &mut start), -114);
+        let mut acknowledge = arg::DmaAckCompleted { eng_id, qid, count: 8000 };
+        assert_eq!(client.call(&cmd::DMA_ACK_COMPLETED, &mut acknowledge), -114);
+    }
+    assert!(board.take().accesses.is_empty());
+    assert_eq!(client.memset(chunk, 1, 4096), 0);
+}
+
+/// On the second generation a copy that a reset may have hit is started again, and what ran
+/// beside it. A copy that was given up before is not among that: its memory is its
+/// process's again.
+#[test]
+fn a_lost_copy_is_not_started_again_with_others() {
+    let board = board(Generation::V2);
+    let client = Client::open(board.device()).unwrap();
+    let [host, other] = [0; 2].map(|_| client.allocate(None, 4096, 0).unwrap());
+    let device = client.allocate(Some(0), 4096, 0).unwrap();
+    let faults = board.engines().unwrap().faults();
+    let drop_kick = || {
+        let place = Place { engine: Some(32), queue: None };
+        faults.add(Fault::DroppedKick { when: When::nth(1), place })
+    };
+    assert_eq!(client.copy_async(host, device, 4096, NONE), (0, 1));
+    drop_kick();
+    assert_eq!(client.copy(other, other, 4096), -110);
+    assert_eq!(client.memset(device, 7, 4096), 0);
+    assert_eq!((client.reset(0b10), client.reset_outcome(PID)), (0, (0, 0)));
+    drop_kick();
+    assert_eq!(client.copy(other, other, 4096), 0, "tried again: a reset just ended");
+    assert!(client.read(device, 0, 4096) == (0, vec![7; 4096]), "its memory was written");
+    assert_eq!(client.wait(device, 1), -110);
 }
 
 #[test]
@@ -278,83 +312,9 @@ fn unknown_words_and_unreadable_arguments_answer_an_errno() {
     assert_eq!(device_bytes(board.device()), start);
 }
 
-/// A machine whose n-th request for memory, or n-th register access, fails.
-struct Failing {
-    inner: SoftHardware,
-    allocations: AtomicI64,
-    accesses: AtomicI64,
-}
-
-impl Failing {
-    fn strikes(counter: &AtomicI64) -> bool {
-        counter.fetch_sub(1, Ordering::Relaxed) == 1
-    }
-}
-
-impl Hardware for Failing {
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn read(&self, offset: u64) -> Result<u32, MmioError> {
-        if Self::strikes(&self.accesses) { Err(MmioError { offset }) } else { self.inner.read(offset) }
-    }
-
-    fn write(&self, offset: u64, value: u32) -> Result<(), MmioError> {
-        if Self::strikes(&self.accesses) {
-            Err(MmioError { offset })
-        } else {
-            self.inner.write(offset, value)
-        }
-    }
-
-    fn bar_size(&self, bar: u8) -> u64 {
-        self.inner.bar_size(bar)
-    }
-
-    fn dma_alloc(&self, bytes: u64) -> Option<DmaMemory> {
-        if Self::strikes(&self.allocations) { None } else { self.inner.dma_alloc(bytes) }
-    }
-
-    fn dma_free(&self, memory: &DmaMemory) {
-        self.inner.dma_free(memory);
-    }
-}
-
-fn probe(
-    host: &Arc<HostMemory>,
-    config: DeviceConfig,
-    allocations: i64,
-    accesses: i64,
-) -> Result<Arc<Device>, ProbeError> {
-    let inner = SoftHardware::new(neuron_softdev::Device::new(config).unwrap(), Arc::clone(host));
-    let (allocations, accesses) = (AtomicI64::new(allocations), AtomicI64::new(accesses));
-    let hardware = Arc::new(Failing { inner, allocations, accesses });
-    Device::probe(hardware, Arc::new(VirtualClock::default()), Params::default())
-}
-
-/// Every register access of a bring-up in turn, in steps that hit each stage.
-#[test]
-fn a_bring_up_that_fails_anywhere_gives_everything_back() {
-    let host = Arc::new(HostMemory::new().unwrap());
-    for access in (1..40).chain((40..12_900).step_by(211)) {
-        let failed = probe(&host, DeviceConfig::new(Product::Trn1), 0, access);
-        assert!(matches!(failed, Err(ProbeError::Step { errno: Errno::EIO, .. })), "access {access}");
-        assert_eq!(host.in_use(), 0, "access {access}");
-    }
-    drop(probe(&host, DeviceConfig::new(Product::Trn1), 0, 0).unwrap());
-    assert_eq!(host.in_use(), 0);
-}
-
-/// The reserve pools take less than they want and serve what the system refuses, so a
-/// single failing allocation is survived: by the reserve, or by a smaller reserve.
-#[test]
-fn a_single_refused_allocation_is_served_from_the_reserve() {
-    let host = Arc::new(HostMemory::new().unwrap());
-    for allocation in 1..=270 {
-        drop(probe(&host, DeviceConfig::new(Product::Trn1), allocation, 0).unwrap());
-        assert_eq!(host.in_use(), 0, "allocation {allocation}");
-    }
+fn probe(host: &Arc<HostMemory>, config: DeviceConfig) -> Result<Arc<Device>, ProbeError> {
+    let hardware = SoftHardware::new(neuron_softdev::Device::new(config).unwrap(), Arc::clone(host));
+    Device::probe(Arc::new(hardware), Arc::new(VirtualClock::default()), Params::default())
 }
 
 #[test]
@@ -365,9 +325,9 @@ fn a_late_routing_id_is_waited_for_and_a_bad_one_refused() {
         routing_id,
         ..DeviceConfig::new(Product::Trn2)
     };
-    assert_eq!(probe(&host, config("late-id:reads=4000", 3), 0, 0).unwrap().index(), 7);
-    assert_eq!(probe(&host, config("", 64), 0, 0).err(), Some(ProbeError::RoutingId(64)));
-    let never = probe(&host, config("late-id:reads=400000", 3), 0, 0).err();
+    assert_eq!(probe(&host, config("late-id:reads=4000", 3)).unwrap().index(), 7);
+    assert_eq!(probe(&host, config("", 64)).err(), Some(ProbeError::RoutingId(64)));
+    let never = probe(&host, config("late-id:reads=400000", 3)).err();
     assert_eq!(never, Some(ProbeError::RoutingId(0xdead_beef)));
 }
 
@@ -376,7 +336,7 @@ fn a_reset_that_hangs_or_stays_busy_fails_the_probe_in_time() {
     let host = Arc::new(HostMemory::new().unwrap());
     let probe = |fault: &str| {
         let config = DeviceConfig { faults: fault.parse().unwrap(), ..DeviceConfig::new(Product::Trn1) };
-        probe(&host, config, 0, 0)
+        probe(&host, config)
     };
     let failed = Some(ProbeError::Step { step: "resetting the device", errno: Errno::ETIMEDOUT });
     assert_eq!(probe("stuck-reset").err(), failed);

@@ -91,6 +91,21 @@ impl Device {
     /// holds; EPERM for an RX count of 0. Nothing is rung then.
     pub fn queue_copy_start(&self, engine: u32, qid: u32, tx_count: u32, rx_count: u32) -> Result<(), Errno> {
         let mut engine = self.engines().lock(engine)?;
+        self.start(&mut engine, qid, tx_count, rx_count)
+    }
+
+    /// As [`queue_copy_start`](Self::queue_copy_start), for a process.
+    ///
+    /// # Errors
+    /// The same, and EALREADY on an H2T ring, as for [`queue_init`](Self::queue_init): what is
+    /// on it are copies of others (our choice).
+    pub(crate) fn user_copy_start(&self, engine: u32, qid: u32, counts: (u32, u32)) -> Result<(), Errno> {
+        let mut engine = self.engines().lock(engine)?;
+        refuse_h2t(engine.queue(qid)?)?;
+        self.start(&mut engine, qid, counts.0, counts.1)
+    }
+
+    fn start(&self, engine: &mut Engine, qid: u32, tx_count: u32, rx_count: u32) -> Result<(), Errno> {
         let held = engine.queue(qid)?.has_rx();
         if rx_count > 0 && !held {
             return Err(Errno::EINVAL);
@@ -104,6 +119,17 @@ impl Device {
     /// EINVAL for engine, queue, or a ring that is no power of two.
     pub fn queue_acknowledge(&self, engine: u32, qid: u32, count: u32) -> Result<(), Errno> {
         self.engines().lock(engine)?.udma.acknowledge(qid, count).map_err(udma_errno)
+    }
+
+    /// As [`queue_acknowledge`](Self::queue_acknowledge), for a process.
+    ///
+    /// # Errors
+    /// The same, and EALREADY on an H2T ring, whose slots are the driver's to return (our
+    /// choice).
+    pub(crate) fn user_acknowledge(&self, engine: u32, qid: u32, count: u32) -> Result<(), Errno> {
+        let mut engine = self.engines().lock(engine)?;
+        refuse_h2t(engine.queue(qid)?)?;
+        engine.udma.acknowledge(qid, count).map_err(udma_errno)
     }
 
     /// Base and length of a queue's (TX, RX) rings, from the registers.
@@ -173,6 +199,11 @@ impl Device {
 /// The engine, if it was ever initialised.
 fn initialised<E: std::ops::Deref<Target = Engine>>(engine: E) -> Result<E, Errno> {
     if engine.udma.num_queues() == 0 { Err(Errno::EINVAL) } else { Ok(engine) }
+}
+
+/// The driver's own rings are no process's to ring or to acknowledge.
+fn refuse_h2t(queue: &Queue) -> Result<(), Errno> {
+    if queue.h2t().is_some() { Err(Errno::EALREADY) } else { Ok(()) }
 }
 
 impl Queue {

@@ -5,6 +5,7 @@
 //! | [`access`] | one register access, and how lists of them differ |
 //! | [`registers`] | registers with nothing behind them: they keep what is written |
 //! | [`recorder`] | hardware in front of other hardware, which records and disturbs |
+//! | [`failing`] | hardware in front of a device, whose n-th call of a kind fails |
 //! | [`mirror`] | registers that keep what is written, in front of a device |
 //! | [`queues`] | what the engines' side sees of queues: rings, tails, batches |
 //! | [`programming`](mod@programming) | the writes that program a queue |
@@ -14,6 +15,7 @@
 
 pub mod access;
 pub mod board;
+pub mod failing;
 pub mod mirror;
 pub mod pattern;
 pub mod programming;
@@ -24,6 +26,7 @@ pub mod user_pages;
 
 pub use access::{Access, Op, equal_accesses};
 pub use board::{Board, Window};
+pub use failing::{Call, Failing};
 pub use mirror::Placement;
 pub use pattern::Pattern;
 pub use programming::programming;

@@ -65,12 +65,12 @@ impl Call<'_> {
 
     pub(super) fn queue_copy_start(&self) -> Result<(), Errno> {
         let arg: arg::DmaQueueCopyStart = self.read()?;
-        self.device().queue_copy_start(arg.eng_id, arg.qid, arg.tx_desc_count, arg.rx_desc_count)
+        self.device().user_copy_start(arg.eng_id, arg.qid, (arg.tx_desc_count, arg.rx_desc_count))
     }
 
     pub(super) fn ack_completed(&self) -> Result<(), Errno> {
         let arg: arg::DmaAckCompleted = self.read()?;
-        self.device().queue_acknowledge(arg.eng_id, arg.qid, arg.count)
+        self.device().user_acknowledge(arg.eng_id, arg.qid, arg.count)
     }
 
     pub(super) fn queue_get_state(&self) -> Result<(), Errno> {

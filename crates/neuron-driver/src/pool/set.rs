@@ -41,6 +41,18 @@ enum Owner {
     Device,
 }
 
+impl Owner {
+    /// Whose list the chunk goes on; `None` for a local one.
+    fn of(chunk: &Chunk) -> Option<Self> {
+        match chunk.lifespan() {
+            Lifespan::Local => None,
+            Lifespan::CurrentProcess => Some(Self::Process(chunk.pid())),
+            Lifespan::AllProcess => Some(Self::AllProcess),
+            Lifespan::Device => Some(Self::Device),
+        }
+    }
+}
+
 /// Fails the n-th allocation from now, once: ENOMEM, for tests of error paths.
 #[derive(Debug, Default)]
 pub struct Fault {
@@ -201,13 +213,9 @@ impl Pools {
         if let Some(usage) = &chunk.request.usage {
             usage.add(chunk.request.location, chunk.size);
         }
-        let owner = match chunk.lifespan() {
-            Lifespan::Local => return Ok(chunk),
-            Lifespan::CurrentProcess => Owner::Process(chunk.pid()),
-            Lifespan::AllProcess => Owner::AllProcess,
-            Lifespan::Device => Owner::Device,
-        };
-        lock(&self.lists).entry(owner).or_default().insert(chunk.id, Arc::clone(&chunk));
+        if let Some(owner) = Owner::of(&chunk) {
+            lock(&self.lists).entry(owner).or_default().insert(chunk.id, Arc::clone(&chunk));
+        }
         Ok(chunk)
     }
 
@@ -232,14 +240,18 @@ impl Pools {
         Ok(chunk)
     }
 
-    /// Gives the chunk a handle, or returns the one it has.
+    /// Gives the chunk a handle, or returns the one it has. One that was freed, and lives
+    /// only because a ring or a mapping holds it, gets none: no list would ever take it back.
     ///
     /// # Errors
-    /// ENOENT when the table is full.
+    /// ENOENT when the table is full; ENOMEM, as for no chunk, when it was freed (our choice).
     pub fn publish(&self, chunk: &ChunkRef) -> Result<u64, Errno> {
         let mut handles = lock(&self.handles);
         if chunk.handle() != 0 {
             return Ok(chunk.handle());
+        }
+        if !self.is_listed(chunk) {
+            return Err(Errno::ENOMEM);
         }
         let handle = handles.publish(Arc::clone(chunk))?;
         chunk.set_handle(handle);
@@ -258,9 +270,16 @@ impl Pools {
     /// The memory goes with the last holder.
     ///
     /// # Errors
-    /// EINVAL as [`lookup`](Self::lookup).
+    /// EINVAL as [`lookup`](Self::lookup); EPERM for memory of the driver, which processes can
+    /// name by its address: the firmware's reserve is nobody's to give away (our choice).
     pub fn free(&self, handle: u64) -> Result<(), Errno> {
-        let chunk = lock(&self.handles).withdraw(handle).ok_or(Errno::EINVAL)?;
+        let chunk = {
+            let mut handles = lock(&self.handles);
+            if handles.lookup(handle).is_some_and(|chunk| chunk.pid() == 0) {
+                return Err(Errno::EPERM);
+            }
+            handles.withdraw(handle).ok_or(Errno::EINVAL)?
+        };
         chunk.set_handle(0);
         self.unlist(&chunk);
         Ok(())
@@ -274,6 +293,13 @@ impl Pools {
             drop(named);
         }
         self.unlist(chunk);
+    }
+
+    /// Whether a list holds the chunk: it was not freed, nor is it local.
+    fn is_listed(&self, chunk: &Chunk) -> bool {
+        let owner = Owner::of(chunk);
+        let lists = lock(&self.lists);
+        owner.and_then(|owner| lists.get(&owner)).is_some_and(|list| list.contains_key(&chunk.id))
     }
 
     fn unlist(&self, chunk: &ChunkRef) {

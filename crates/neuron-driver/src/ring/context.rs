@@ -114,13 +114,14 @@ impl Contexts {
         self.zero_copy.lose_all();
     }
 
-    /// Copies that run beside `which`, and can be staged again.
+    /// Copies that run beside `which`, and can be staged again: not those that are lost,
+    /// which nobody would acknowledge.
     pub fn others(&mut self, which: Which) -> impl Iterator<Item = (Which, &mut Running)> {
         [Which::Async1, Which::Async2]
             .into_iter()
             .zip(&mut self.running)
             .filter(move |(other, _)| *other != which)
-            .filter_map(|(other, slot)| Some((other, slot.as_mut()?)))
+            .filter_map(|(other, slot)| Some((other, slot.as_mut().filter(|running| !running.lost)?)))
     }
 
     /// Contexts in use by a process.

@@ -1,0 +1,49 @@
+#![forbid(unsafe_code)]
+//! What both fuzz targets do: one device, a victim on it, and calls made of the fuzzer's
+//! bytes by the code that `tests/hostile.rs` makes them with from seeds.
+
+use neuron_abi::arch::Generation;
+use neuron_tests::hostile::{Attachment, Choices, Generator, Session};
+use neuron_tests::vectors::Mismatch;
+
+/// Calls of one input at most, however long it is.
+const MOST: usize = 4000;
+
+/// Runs one input. The first byte picks the generation.
+///
+/// # Panics
+/// If the driver does what it must not: that is what a fuzzer looks for.
+pub fn run(attachment: Attachment, data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let generation = if first & 1 == 0 { Generation::V2 } else { Generation::V3 };
+    if let Err(difference) = calls(generation, attachment, rest) {
+        panic!("{generation:?} {attachment:?}: {difference}");
+    }
+}
+
+fn calls(generation: Generation, attachment: Attachment, data: &[u8]) -> Result<(), Mismatch> {
+    let mut session = Session::new(generation, attachment)?;
+    let mut generator = Generator::new(Choices::from_bytes(data));
+    for _ in 0..MOST {
+        if !session.step(&mut generator)? {
+            break;
+        }
+    }
+    session.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_are_an_input() {
+        for attachment in [Attachment::Attached, Attachment::Inherited] {
+            run(attachment, &[]);
+            for length in [1, 100, 5000] {
+                let bytes: Vec<u8> = (0..length).map(|at| (at * 37 % 251) as u8).collect();
+                run(attachment, &bytes);
+            }
+        }
+    }
+}
