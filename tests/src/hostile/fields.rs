@@ -36,7 +36,9 @@ pub enum Kind {
     Engine,
     /// Queue.
     Queue,
-    /// Descriptors of a ring.
+    /// Queue, mostly the core's own.
+    Default,
+    /// Descriptors of a ring, or its bytes.
     Ring,
     /// Descriptors to announce.
     Doorbell,
@@ -70,8 +72,10 @@ pub enum Buffer {
     Program(usize, usize),
     /// A count, then so many 8-byte entries, written.
     Counted(usize),
-    /// Faulted in, neither read nor written.
+    /// Faulted in or looked up, neither read nor written.
     Hint,
+    /// Records that point on: what is read follows from what is there.
+    Nested,
 }
 
 /// A field of an argument.
@@ -85,10 +89,10 @@ pub struct Field {
     pub kind: Kind,
 }
 
-use Buffer::{Copied, Counted, Hint, Program, Read, Written};
+use Buffer::{Copied, Counted, Hint, Nested, Program, Read, Written};
 use Kind::{
-    Address, Align, Any, Category, Channel, Core, Count, Doorbell, Engine, Flag, Handle, In, Length, Map,
-    Offset, Out, Pid, Previous, Queue, Ring, Size, Small,
+    Address, Align, Any, Category, Channel, Core, Count, Default, Doorbell, Engine, Flag, Handle, In, Length,
+    Map, Offset, Out, Pid, Previous, Queue, Ring, Size, Small,
 };
 
 const fn field(offset: usize, width: usize, kind: Kind) -> Field {
@@ -152,6 +156,13 @@ const BAR_READ: &[Field] = fields! {
 const BAR_WRITE: &[Field] = fields! {
     0, 4, Small; 8, 8, Kind::Buffer(Read(24, 8)); 16, 8, Kind::Buffer(Read(24, 4)); 24, 4, Count;
 };
+const ZERO_COPY: &[Field] = fields! {
+    0, 8, Handle; 8, 8, Kind::Buffer(Read(16, 1)); 16, 8, Length; 24, 8, Offset; 32, 4, Flag; 36, 4, Length;
+    40, 4, Default;
+};
+const NOTIFICATIONS: &[Field] = fields! {
+    0, 4, Core; 4, 4, Small; 8, 4, Small; 12, 4, Small; 16, 4, Ring; 20, 4, Flag; 24, 4, Channel; 32, 4, Flag;
+};
 /// One queue of a binding; in a batch the entries follow each other from byte 8.
 pub(super) const BIND: &[Field] = fields! {
     0, 4, Engine; 4, 4, Queue; 8, 4, Ring; 12, 4, Ring; 16, 8, Handle; 24, 8, Handle; 32, 8, Any; 40, 4, Flag;
@@ -211,6 +222,37 @@ pub fn of(command: &Command) -> &'static [Field] {
         }
         cmd::CINIT_SET_STATE => fields! { 0, 4, Core; 4, 4, Small; },
         cmd::PRINTK => fields! { 0, 8, In(512); 8, 4, Count; },
+        cmd::MEM_BUF_ZEROCOPY64 => ZERO_COPY,
+        cmd::MEM_BUF_ZEROCOPY64_BATCHES => {
+            fields! { 0, 8, Any; 8, 8, Kind::Buffer(Nested); 16, 4, Count; 20, 2, Flag; 24, 4, Default; }
+        }
+        cmd::GET_ASYNC_H2T_DMA_COMPL_QUEUES => fields! { 0, 4, Core; 4, 4, Map; },
+        cmd::POST_METRIC => fields! { 0, 8, Kind::Buffer(Read(8, 1)); 8, 4, Length; },
+        cmd::READ_HW_COUNTERS => {
+            fields! { 0, 8, Kind::Buffer(Read(16, 8)); 8, 8, Kind::Buffer(Written(16, 4)); 16, 4, Count; }
+        }
+        cmd::SEMAPHORE_INCREMENT
+        | cmd::SEMAPHORE_DECREMENT
+        | cmd::SEMAPHORE_READ
+        | cmd::SEMAPHORE_WRITE
+        | cmd::EVENT_SET
+        | cmd::EVENT_GET => fields! { 0, 4, Core; 4, 4, Count; 8, 4, Any; },
+        cmd::NOTIFICATIONS_INIT_V1 => fields! { 0, 4, Core; 4, 4, Small; 8, 4, Small; 12, 4, Ring; },
+        cmd::NOTIFICATIONS_INIT_V2 | cmd::NOTIFICATIONS_INIT_WITH_REALLOC_V2 => NOTIFICATIONS,
+        cmd::ACQUIRE_NEURON_DS | cmd::RELEASE_NEURON_DS => fields! { 0, 4, Pid; },
+        cmd::CRWL_READER_ENTER
+        | cmd::CRWL_READER_EXIT
+        | cmd::CRWL_WRITER_ENTER
+        | cmd::CRWL_WRITER_DOWNGRADE => fields! { 0, 4, Core; },
+        cmd::CRWL_NC_RANGE_MARK
+        | cmd::CRWL_NC_RANGE_UNMARK
+        | cmd::CRWL_NC_RANGE_MARK_EXT0
+        | cmd::CRWL_NC_RANGE_UNMARK_EXT0 => fields! { 0, 4, Count; 4, 4, Count; 8, 4, Count; },
+        cmd::DEVICE_BDF_EXT => fields! { 0, 4, Count; },
+        cmd::DMABUF_FD => fields! { 0, 8, Kind::Buffer(Hint); 8, 8, Length; 16, 8, Out(4); },
+        cmd::RESOURCE_MMAP_INFO => fields! { 0, 4, Small; 4, 4, Count; 8, 4, Small; },
+        cmd::HBM_SCRUB_START => fields! { 0, 4, Core; 4, 4, Channel; 8, 4, Flag; 12, 4, Any; },
+        cmd::HBM_SCRUB_WAIT => fields! { 0, 4, Core; 4, 4, Channel; },
         _ => &[],
     }
 }

@@ -10,6 +10,8 @@ use super::fields::{self, Field, Kind, number, set_number};
 pub const ARGUMENT: u64 = 0x1000_0000;
 /// User addresses and sizes of buffers; nothing is mapped behind their last byte.
 pub const BUFFERS: [(u64, usize); 2] = [(0x2000_0000, 0x2_0000), (0x7fff_ffff_f000, 0x1000)];
+/// User address and size of pages that a device can be given.
+pub const PAGES: (u64, usize) = (0x5000_0000_0000, 0x1_0000);
 /// Where nothing is mapped.
 const NOWHERE: [u64; 4] = [0, 8, 0x5000_0000, u64::MAX - 7];
 /// Base of BAR0 addresses, as `DEVICE_INFO` tells it.
@@ -232,6 +234,10 @@ impl Generator {
                 0 => choices.any(),
                 _ => choices.below(18),
             },
+            Kind::Default => match choices.below(4) {
+                0 => choices.below(18),
+                _ => u32::MAX.into(),
+            },
             Kind::Ring => choices.one_of(&[32, 48, 64, 64, 128, 256, 0, 31, 512, 1 << 24, u32::MAX.into()]),
             Kind::Doorbell => choices.one_of(&[0, 1, 1, 2, 3, 32, 64, 1 << 24, u32::MAX.into()]),
             Kind::Count => match choices.below(8) {
@@ -257,6 +263,7 @@ impl Generator {
             1 => choices.one_of(&NOWHERE),
             2 => ARGUMENT,
             3 => choices.any(),
+            4 | 5 => PAGES.0 + choices.below(PAGES.1 as u64),
             _ => start,
         }
     }
@@ -270,6 +277,14 @@ impl Generator {
             cmd::DMA_COPY_DESCRIPTORS | cmd::DMA_COPY_DESCRIPTORS64 => {
                 for at in bytes.chunks_mut(16) {
                     at.copy_from_slice(&self.descriptor(known));
+                }
+            }
+            // A batch and, behind it, its operation.
+            cmd::MEM_BUF_ZEROCOPY64_BATCHES => {
+                let batch = [self.value(Kind::Handle, known), self.choices.below(64), start + 40, 1, 0];
+                let operation = [self.choices.below(64), self.choices.below(0x2000), self.pointer()];
+                for (at, word) in bytes.chunks_mut(8).zip(batch.into_iter().chain(operation)) {
+                    at.copy_from_slice(&word.to_le_bytes());
                 }
             }
             cmd::BAR_READ | cmd::BAR_WRITE => {

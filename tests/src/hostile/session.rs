@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use neuron_abi::arch::Generation;
+use neuron_abi::arch::{Generation, PAGE_SIZE};
+use neuron_abi::arg;
 use neuron_abi::cmd::{self, Command};
 use neuron_abi::memory::Category;
 use neuron_driver::hw::VirtualClock;
@@ -14,10 +15,11 @@ use neuron_softdev::DeviceConfig;
 use vm_memory::{Bytes, VolatileMemory};
 
 use super::fields::{self, Kind, number};
-use super::generator::{ARGUMENT, BUFFERS, Call, Event, Generator, Known};
+use super::generator::{ARGUMENT, BUFFERS, Call, Event, Generator, Known, PAGES};
 use super::victim::{VICTIM, Victim};
 use super::watched::{Reach, Watched};
-use crate::client::Space;
+use crate::client::Client;
+use crate::machine::UserPages;
 use crate::machine::registers::product;
 use crate::vectors::Mismatch;
 
@@ -30,6 +32,10 @@ pub enum Attachment {
     Inherited,
 }
 
+/// Bytes of each channel that a scrub reaches: the firmware's and some more.
+const SCRUB: u64 = 20 << 20;
+/// Where user pages are in physical memory: above the machine's own.
+const PHYSICAL: u64 = 0x1_8000_0000;
 /// First process id of hostile processes.
 const FIRST_PID: i32 = 700;
 /// Open files at most: more only take the slots.
@@ -37,7 +43,8 @@ const FILES: usize = 10;
 /// Handles and chunks that are remembered.
 const REMEMBERED: usize = 24;
 
-/// Commands, by number, that succeed for a process without a slot: they tell, or reset.
+/// Commands, by number, that succeed for a process without a slot (`spec/abi.md` 2.2): they
+/// tell, reset, or touch what the chip shares anyway.
 const OPEN_TO_ALL: &[Command] = &[
     cmd::DEVICE_RESET,
     cmd::DEVICE_READY,
@@ -66,6 +73,26 @@ const OPEN_TO_ALL: &[Command] = &[
     cmd::GET_LOGICAL_TO_PHYSICAL_NC_MAP,
     cmd::POD_INFO,
     cmd::POD_STATUS,
+    cmd::POD_CTRL,
+    cmd::SEMAPHORE_INCREMENT,
+    cmd::SEMAPHORE_DECREMENT,
+    cmd::SEMAPHORE_READ,
+    cmd::SEMAPHORE_WRITE,
+    cmd::EVENT_SET,
+    cmd::EVENT_GET,
+    cmd::READ_HW_COUNTERS,
+    cmd::CINIT_SET_STATE,
+    cmd::CRWL_NC_RANGE_MARK,
+    cmd::CRWL_NC_RANGE_UNMARK,
+    cmd::DEVICE_BDF_EXT,
+    cmd::RESOURCE_MMAP_INFO,
+    cmd::PRINTK,
+    cmd::NC_PID_STATE_DUMP,
+    cmd::ACQUIRE_NEURON_DS,
+    cmd::RELEASE_NEURON_DS,
+    cmd::POWER_PROFILE,
+    cmd::METRICS_CTRL,
+    cmd::GET_ASYNC_H2T_DMA_COMPL_QUEUES,
 ];
 
 /// What is in use: of host memory, and of each channel.
@@ -80,7 +107,7 @@ pub struct Session {
     attachment: Attachment,
     victim: Victim,
     files: Vec<OpenFile>,
-    space: Space,
+    user: UserPages,
     known: Known,
     calls: u64,
     succeeded: BTreeMap<&'static str, u64>,
@@ -97,8 +124,18 @@ impl Session {
         let engines = neuron_softdev::Device::new(DeviceConfig::new(product(generation)))
             .map_err(|error| told("software device", &error))?;
         let hardware = Arc::new(SoftHardware::new(Arc::clone(&engines), Arc::clone(&host)));
-        let device = Device::probe(hardware, Arc::new(VirtualClock::default()), Params::default())
+        // A scrub writes all that it scrubs.
+        let params = Params { scrub_bytes: Some(SCRUB), ..Params::default() };
+        let device = Device::probe(hardware, Arc::new(VirtualClock::default()), params)
             .map_err(|error| told("probe", &error))?;
+        // Messages to the firmware have memory from the first one on.
+        let first = Client::open(&device)?;
+        first.space().map(BUFFERS[0].0, vec![0; 8]);
+        first.call(
+            &cmd::POST_METRIC,
+            &mut arg::PostMetric { data: BUFFERS[0].0, data_size: 8, ..Default::default() },
+        );
+        drop(first);
         let idle = in_use(&device, &host);
         let victim = Victim::new(&device)?;
         let mut known = Known::default();
@@ -108,12 +145,16 @@ impl Session {
             known.chunks = victim.chunks().collect();
         }
         known.pids = vec![VICTIM, FIRST_PID, FIRST_PID + 1, 0];
-        let space = Space::default();
+        // Every other page lies apart from its neighbour.
+        let pages = PAGES.1 as u64 / PAGE_SIZE;
+        let runs: Vec<_> = (0..pages).map(|page| (PHYSICAL + (page + page / 2) * PAGE_SIZE, 1)).collect();
+        let user = UserPages::new(&runs)?;
+        engines.set_dma_table(user.dma_table(&host)?);
         for (address, bytes) in BUFFERS {
-            space.map(address, vec![0; bytes]);
+            user.space().map(address, vec![0; bytes]);
         }
         let (files, calls, succeeded) = (Vec::new(), 0, BTreeMap::new());
-        Ok(Self { device, engines, host, idle, attachment, victim, files, space, known, calls, succeeded })
+        Ok(Self { device, engines, host, idle, attachment, victim, files, user, known, calls, succeeded })
     }
 
     /// Calls made.
@@ -178,10 +219,10 @@ impl Session {
         };
         let mut argument = call.argument.clone();
         argument.truncate(call.mapped);
-        self.space.map(ARGUMENT, argument);
+        self.user.space().map(ARGUMENT, argument);
         let (buffer, bytes) = &call.buffer;
-        put(&self.space, *buffer, bytes);
-        let watched = Watched::new(&self.space, Reach::of(call.word, ARGUMENT, &call.argument));
+        put(self.user.space(), *buffer, bytes);
+        let watched = Watched::new(&self.user, Reach::of(call.word, ARGUMENT, &call.argument));
         let answer = file.ioctl_as(pid, call.word, ARGUMENT, &watched);
         self.calls += 1;
         if let Some(strayed) = watched.strayed() {
@@ -214,7 +255,7 @@ impl Session {
         let told = fields::of(command).iter().find(|field| matches!(field.kind, Kind::Out(_)));
         let Some(told) = told.filter(|_| allocation) else { return };
         let address = number(&call.argument, told.offset, told.width);
-        let Ok(bytes) = self.space.bytes(address, 8) else { return };
+        let Ok(bytes) = self.user.space().bytes(address, 8) else { return };
         let handle = number(&bytes, 0, 8);
         if let Ok(chunk) = self.device.pools().lookup(handle) {
             remember(&mut self.known.handles, handle);
@@ -284,8 +325,11 @@ impl Session {
         self.files.clear();
         self.check().map_err(|error| error.at("after they left"))?;
         self.victim.goes_on()?;
-        let Self { victim, device, host, idle, .. } = self;
+        let Self { victim, device, host, idle, user, .. } = self;
         drop(victim);
+        if user.pinned() != 0 {
+            return Err(Mismatch::new(format!("{} pages stay pinned", user.pinned())));
+        }
         let left = in_use(&device, &host);
         if left == idle {
             Ok(())
@@ -307,7 +351,7 @@ fn remember<T>(known: &mut Vec<T>, new: T) {
 }
 
 /// Overwrites the first bytes at an address.
-fn put(space: &Space, address: u64, bytes: &[u8]) {
+fn put(space: &crate::client::Space, address: u64, bytes: &[u8]) {
     use neuron_driver::UserMemory;
     let mut bytes = bytes.to_vec();
     let _mapped = space.write(address, vm_memory::VolatileSlice::from(&mut bytes[..]));

@@ -123,6 +123,9 @@ impl Victim {
         for field in fields::of(command).iter().filter(|field| field.kind == Kind::Handle) {
             handles.push(number(argument, field.offset, field.width));
         }
+        if *command == cmd::MEM_BUF_ZEROCOPY64_BATCHES {
+            handles.extend(call.buffer.1.windows(8).map(|bytes| number(bytes, 0, 8)));
+        }
         if queues.contains(&(QUEUE.0.into(), QUEUE.1.into())) {
             self.bound = false;
         }

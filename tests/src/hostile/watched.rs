@@ -2,15 +2,16 @@
 //! against the ranges that its argument gave it.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use neuron_abi::cmd::{self, Command};
 use neuron_abi::errno::Errno;
 use neuron_driver::UserMemory;
+use neuron_driver::user::{Access, UserBuffer};
 use vm_memory::VolatileSlice;
 
 use super::fields::{self, Buffer, Kind, number};
-use crate::client::Space;
+use crate::machine::UserPages;
 
 /// Where a call may go in its caller's memory.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,7 @@ impl Reach {
                 Kind::Buffer(Buffer::Program(length, offset)) => {
                     self.reads.push(range(at.saturating_add(value(offset)), value(length)));
                 }
+                Kind::Buffer(Buffer::Nested) => self.reads.push(0..u64::MAX),
                 Kind::Buffer(Buffer::Counted(count)) => self.writes.push(range(at, 4 + value(count) * 8)),
                 _ => {}
             }
@@ -72,15 +74,15 @@ fn range(at: u64, bytes: u64) -> Range<u64> {
 
 /// A caller's memory during one call.
 pub struct Watched<'a> {
-    space: &'a Space,
+    user: &'a UserPages,
     reach: Reach,
     strayed: Mutex<Option<String>>,
 }
 
 impl<'a> Watched<'a> {
     /// Memory that the call may reach so far.
-    pub const fn new(space: &'a Space, reach: Reach) -> Self {
-        Self { space, reach, strayed: Mutex::new(None) }
+    pub const fn new(user: &'a UserPages, reach: Reach) -> Self {
+        Self { user, reach, strayed: Mutex::new(None) }
     }
 
     /// The first access outside of what the call was given.
@@ -103,12 +105,18 @@ impl<'a> Watched<'a> {
 impl UserMemory for Watched<'_> {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), Errno> {
         self.note("read", &self.reach.reads, address, into.len());
-        self.space.read(address, into)
+        self.user.read(address, into)
     }
 
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), Errno> {
         self.note("write", &self.reach.writes, address, from.len());
-        self.space.write(address, from)
+        self.user.write(address, from)
+    }
+
+    /// What a device is given is what it writes, or reads.
+    fn buffer(&self, address: u64, bytes: u64, access: Access) -> Result<Arc<dyn UserBuffer>, Errno> {
+        self.note("buffer", &self.reach.reads, address, bytes as usize);
+        self.user.buffer(address, bytes, access)
     }
 }
 
@@ -120,16 +128,16 @@ mod tests {
 
     const ARGUMENT: u64 = 0x1000;
 
-    fn watched(space: &Space) -> Watched<'_> {
+    fn watched(user: &UserPages) -> Watched<'_> {
         let copy = arg::MemBufCopy64 { buffer: 0x5000, size: 16, ..Default::default() };
-        Watched::new(space, Reach::of(cmd::MEM_BUF_COPY64.word, ARGUMENT, copy.as_bytes()))
+        Watched::new(user, Reach::of(cmd::MEM_BUF_COPY64.word, ARGUMENT, copy.as_bytes()))
     }
 
     #[test]
     fn what_was_given_may_be_reached_and_a_byte_more_is_noticed() {
-        let space = Space::default();
-        space.map(ARGUMENT, vec![0; 40]);
-        space.map(0x5000, vec![0; 64]);
+        let user = UserPages::new(&[]).unwrap();
+        user.space().map(ARGUMENT, vec![0; 40]);
+        user.space().map(0x5000, vec![0; 64]);
         let mut bytes = [0; 64];
         for (address, len, writes, strays) in [
             (ARGUMENT, 40, false, false),
@@ -139,7 +147,7 @@ mod tests {
             // The bytes go to the caller: its buffer is not read.
             (0x5000, 1, false, true),
         ] {
-            let watched = watched(&space);
+            let watched = watched(&user);
             let slice = VolatileSlice::from(&mut bytes[..len]);
             let _outcome = if writes { watched.write(address, slice) } else { watched.read(address, slice) };
             assert_eq!(watched.strayed().is_some(), strays, "{address:#x} {len} {writes}");
