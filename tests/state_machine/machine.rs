@@ -10,6 +10,7 @@ use neuron_ndl::software::{HostMemory, SoftHardware};
 use neuron_softdev::fault::{Fault, FaultId, Place, When};
 use neuron_softdev::{DeviceConfig, Product};
 use neuron_tests::client::Space;
+use neuron_tests::machine::UserPages;
 use vm_memory::{Bytes, VolatileMemory};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -19,6 +20,9 @@ use crate::model::Trouble;
 const ARGUMENT: u64 = 0x1000_0000;
 pub(crate) const RESULT: u64 = 0x1100_0000;
 pub(crate) const BUFFER: u64 = 0x2000_0000;
+/// User pages: how many, and where they are in physical memory, above the machine's own.
+const PAGES: u64 = 60;
+const PHYSICAL: u64 = 0x1_8000_0000;
 /// Where nothing is ever mapped.
 pub(crate) const NOWHERE: u64 = 0x10;
 
@@ -28,6 +32,8 @@ pub(crate) struct Machine {
     pub(crate) device: Arc<Device>,
     clock: Arc<VirtualClock>,
     pub(crate) space: Space,
+    /// Pages of every process, which a device can be given.
+    pub(crate) pages: UserPages,
 }
 
 impl Machine {
@@ -38,7 +44,11 @@ impl Machine {
             Arc::new(SoftHardware::new(Arc::clone(&engines), Arc::clone(&host)));
         let clock = Arc::new(VirtualClock::default());
         let device = Device::probe(hardware, Arc::clone(&clock) as _, Params::default()).unwrap();
-        Self { engines, host, device, clock, space: Space::default() }
+        // Every third page lies apart from the one before.
+        let runs: Vec<_> = (0..PAGES / 3).map(|run| (PHYSICAL + run * 4 * 4096, 3)).collect();
+        let pages = UserPages::new(&runs).unwrap();
+        engines.set_dma_table(pages.dma_table(&host).unwrap());
+        Self { engines, host, device, clock, space: Space::default(), pages }
     }
 
     pub(crate) fn open(&self, pid: i32, misc: bool) -> Result<OpenFile, i64> {
@@ -65,6 +75,18 @@ impl Machine {
         self.space.map(ARGUMENT, argument.as_bytes().to_vec());
         let ret = file.ioctl_as(pid, command.word, ARGUMENT, &self.space);
         *argument = T::read_from_bytes(&self.space.bytes(ARGUMENT, size_of::<T>()).unwrap()).unwrap();
+        ret.map_or_else(|errno| errno.negated().into(), |()| 0)
+    }
+
+    /// The same of a process whose user pages the call names.
+    pub(crate) fn call_with_pages<T: IntoBytes + Immutable>(
+        &self,
+        (file, pid): (&OpenFile, i32),
+        command: &Command,
+        argument: &T,
+    ) -> i64 {
+        self.pages.space().map(ARGUMENT, argument.as_bytes().to_vec());
+        let ret = file.ioctl_as(pid, command.word, ARGUMENT, &self.pages);
         ret.map_or_else(|errno| errno.negated().into(), |()| 0)
     }
 

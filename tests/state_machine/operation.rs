@@ -87,6 +87,17 @@ pub(crate) enum Operation {
         wide: bool,
         mapped: bool,
     },
+    /// Between a chunk and user pages, without a bounce.
+    ZeroCopy {
+        by: Caller,
+        part: Part,
+        len: u32,
+        seed: u8,
+        to_device: bool,
+        queue: Option<u8>,
+        direct: u16,
+        mapped: bool,
+    },
     Read {
         by: Caller,
         from: Part,
@@ -236,11 +247,17 @@ fn allocate() -> impl Strategy<Value = Operation> {
 fn copies() -> impl Strategy<Value = Operation> {
     let wide = any::<bool>;
     let trouble_or_none = prop_oneof![14 => Just(None), 1 => trouble().prop_map(Some)];
+    let queue = prop::option::weighted(0.3, 0..18_u8);
+    let direct = prop_oneof![2 => Just(0), 1 => Just(4096), 1 => any::<u16>()];
     let handle = prop_oneof![8 => 1..=2_u32, 1 => any::<u32>()];
     let previous = prop_oneof![8 => Just(u32::MAX), 2 => Just(0), 5 => Just(1), 5 => Just(2), 1 => 3..9_u32];
     prop_oneof![
         5 => (caller(), part(), length(), any::<u8>(), wide(), prop::bool::weighted(0.97))
             .prop_map(|(by, to, len, seed, wide, mapped)| Operation::Write { by, to, len, seed, wide, mapped }),
+        4 => (caller(), part(), length(), any::<(u8, bool)>(), queue, direct, prop::bool::weighted(0.97))
+            .prop_map(|(by, part, len, (seed, to_device), queue, direct, mapped)| {
+                Operation::ZeroCopy { by, part, len, seed, to_device, queue, direct, mapped }
+            }),
         3 => (caller(), part(), length(), wide())
             .prop_map(|(by, from, len, wide)| Operation::Read { by, from, len, wide }),
         2 => (caller(), part(), length(), any::<u32>(), wide())

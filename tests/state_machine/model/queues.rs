@@ -17,6 +17,9 @@ const DUMMY_DESCRIPTORS: u32 = 64;
 /// Host memory behind the former: both rings, and a page for the markers.
 pub(crate) const H2T_BYTES: u64 = 2 * 16 * H2T_DESCRIPTORS as u64 + 4096;
 
+/// Host memory that a ring takes with its first zero-copy.
+pub(crate) const ZERO_COPY_BYTES: u64 = 8192;
+
 /// Chunks that a process bound, by id.
 pub(crate) type Bound = [Option<u64>; 2];
 
@@ -28,6 +31,8 @@ pub(crate) enum Flavour {
     H2t {
         core: u32,
         asked_by: Option<i32>,
+        /// Its zero-copy markers have memory.
+        zero_copied: bool,
     },
     Service {
         core: u32,
@@ -130,7 +135,7 @@ impl Queues {
     /// H2T rings that a process asked for, for a core.
     pub(crate) fn requested(&self, of: u32) -> u64 {
         let asked =
-            |slot: &Slot| matches!(slot.flavour, Flavour::H2t { core, asked_by: Some(_) } if core == of);
+            |slot: &Slot| matches!(slot.flavour, Flavour::H2t { core, asked_by: Some(_), .. } if core == of);
         self.slots.values().filter(|slot| asked(slot)).count() as u64
     }
 
@@ -154,6 +159,31 @@ impl Queues {
         }
     }
 
+    /// A zero-copy of a core goes over a queue, or its default one.
+    pub(crate) fn zero_copy(&mut self, of: u32, queue: Option<u32>) -> Result<(), i64> {
+        const ENOENT: i64 = -2;
+        let (engine, default) = self.ring(of);
+        let qid = queue.unwrap_or(default);
+        if qid >= QUEUES {
+            return Err(ENOENT);
+        }
+        if self.arch.retries_in_reset_window {
+            return Err(EINVAL);
+        }
+        match &mut self.slot_mut(engine, qid).flavour {
+            Flavour::H2t { core, zero_copied, .. } if *core == of => *zero_copied = true,
+            _ => return Err(ENOENT),
+        }
+        Ok(())
+    }
+
+    /// Rings of a core that have been used for zero-copy.
+    pub(crate) fn zero_copied(&self, of: u32) -> u64 {
+        let used =
+            |slot: &Slot| matches!(slot.flavour, Flavour::H2t { core, zero_copied: true, .. } if core == of);
+        self.slots.values().filter(|slot| used(slot)).count() as u64
+    }
+
     fn is_default(&self, engine: u32, qid: u32) -> bool {
         let geometry = self.arch.geometry();
         geometry.h2t_engines.contains(&engine) && qid < geometry.cores_per_h2t_engine
@@ -165,7 +195,7 @@ impl Queues {
         let mut freed = Vec::new();
         for core in (0..self.cores()).filter(|core| map >> core & 1 == 1) {
             let ring = self.ring(core);
-            let flavour = Flavour::H2t { core, asked_by: None };
+            let flavour = Flavour::H2t { core, asked_by: None, zero_copied: false };
             let slot = Slot { flavour, sizes: [H2T_DESCRIPTORS; 2], next: None };
             freed.extend(self.slots.insert(ring, slot).iter().flat_map(Slot::bound).flatten());
             self.up |= 1 << core;
@@ -224,7 +254,9 @@ impl Queues {
             if enough {
                 let bound = [None; 2];
                 (slot.flavour, maps[usize::from(index >= copies)]) = match index < copies {
-                    true => (Flavour::H2t { core, asked_by: Some(pid) }, maps[0] | 1 << qid),
+                    true => {
+                        (Flavour::H2t { core, asked_by: Some(pid), zero_copied: false }, maps[0] | 1 << qid)
+                    }
                     false => (Flavour::Service { core, owner: pid, bound }, maps[1] | 1 << qid),
                 };
             }

@@ -13,7 +13,7 @@ use super::copies::same_bytes;
 use super::{By, Outcome, Run, same};
 use crate::machine::{BUFFER, Machine, RESULT};
 use crate::model::memory::Chunk;
-use crate::model::queues::{Bound, Flavour, H2T_BYTES};
+use crate::model::queues::{Bound, Flavour, H2T_BYTES, ZERO_COPY_BYTES};
 
 /// Cores that memory may be counted under.
 const CORES: u32 = 8;
@@ -87,9 +87,11 @@ impl Run {
         }
         same("chunks of the model", self.model.memory.chunks().count(), 0)?;
         self.check()?;
-        // Cores whose reset failed come back with one that succeeds.
+        // Cores whose reset failed come back with one that succeeds, and rings are new then.
         self.open(super::FIRST_PID, false)?;
         let opener = By { file: 0, pid: super::FIRST_PID, misc: false };
+        // An heir may have left an outcome behind.
+        self.ready(opener, super::FIRST_PID)?;
         self.reset(opener, u32::MAX, false)?;
         self.close(0);
         same(
@@ -173,7 +175,7 @@ impl Run {
         }
         let queues = &self.model.queues;
         for core in 0..self.model.arch.geometry().cores {
-            let more = queues.requested(core) * H2T_BYTES;
+            let more = queues.requested(core) * H2T_BYTES + queues.zero_copied(core) * ZERO_COPY_BYTES;
             let less = if queues.up >> core & 1 == 0 { H2T_BYTES } else { 0 };
             for total in [&mut cores[core as usize].0, &mut categories[Category::NcdevHost as usize]] {
                 *total = *total + more - less;
@@ -200,7 +202,7 @@ impl Run {
                 let slot = self.model.queues.slot(engine, qid);
                 let right = match (flavour, slot.flavour) {
                     (ring::Flavour::Unused, Flavour::Unused) => true,
-                    (ring::Flavour::H2t { ring, requested_by }, Flavour::H2t { core, asked_by }) => {
+                    (ring::Flavour::H2t { ring, requested_by }, Flavour::H2t { core, asked_by, .. }) => {
                         ring.core() == core && *requested_by == asked_by
                     }
                     (

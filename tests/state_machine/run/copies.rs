@@ -2,6 +2,7 @@
 
 use neuron_abi::{arg, cmd};
 
+use super::zero_copy::Asked;
 use super::{By, Outcome, Run, same};
 use crate::machine::{BUFFER, NOWHERE};
 use crate::model::memory::ANY;
@@ -28,6 +29,11 @@ impl Run {
             Operation::Write { by, to, len, seed, wide, mapped } => {
                 let Some(by) = self.by(by) else { return Ok(()) };
                 self.write(by, to, &pattern(seed, len), wide, mapped)
+            }
+            Operation::ZeroCopy { by, part, len, seed, to_device, queue, direct, mapped } => {
+                let Some(by) = self.by(by) else { return Ok(()) };
+                let asked = Asked { part, len, to_device, queue, direct, mapped };
+                self.zero_copy(by, asked, &pattern(seed, len))
             }
             Operation::Read { by, from, len, wide } => {
                 let Some(by) = self.by(by) else { return Ok(()) };

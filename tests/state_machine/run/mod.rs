@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `memory` | allocation, free, lookup, mappings |
 //! | `copies` | copies, fills, buffers, waits |
+//! | `zero_copy` | copies with user pages |
 //! | `queues` | requests, bindings, doorbells |
 //! | `check` | everything else that can be seen, now and then and at the end |
 
@@ -12,6 +13,7 @@ mod check;
 mod copies;
 mod memory;
 mod queues;
+mod zero_copy;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -141,6 +143,7 @@ impl Run {
             | Operation::Map { .. }
             | Operation::Unmap { .. } => self.memory(operation),
             Operation::Write { .. }
+            | Operation::ZeroCopy { .. }
             | Operation::Read { .. }
             | Operation::Fill { .. }
             | Operation::Copy { .. }
@@ -165,6 +168,12 @@ impl Run {
 
     fn call<T: IntoBytes + Immutable + FromBytes>(&self, by: By, command: &Command, argument: &mut T) -> i64 {
         let ret = self.machine.call((&self.files[by.file].file, by.pid), command, argument);
+        *self.answers.borrow_mut().entry((command.name, ret)).or_default() += 1;
+        ret
+    }
+
+    fn call_with_pages<T: IntoBytes + Immutable>(&self, by: By, command: &Command, argument: &T) -> i64 {
+        let ret = self.machine.call_with_pages((&self.files[by.file].file, by.pid), command, argument);
         *self.answers.borrow_mut().entry((command.name, ret)).or_default() += 1;
         ret
     }
