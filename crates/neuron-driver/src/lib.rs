@@ -16,7 +16,7 @@
 //! | what it shows under `/sys` | [`sysfs`] |
 //! | what it shows of queues to people | [`introspect`] |
 //!
-//! Locks, outermost first: process slots, memset pattern, a ring's copy lock, an
+//! Locks, outermost first: the node, process slots, memset pattern, a ring's copy lock, an
 //! engine, then the memory set's (handles, lists, state).
 
 pub mod arch;
@@ -36,6 +36,7 @@ pub mod reset;
 mod resets;
 pub mod ring;
 mod slots;
+mod sync;
 pub mod sysfs;
 pub mod topology;
 pub mod user;

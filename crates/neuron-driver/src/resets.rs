@@ -5,13 +5,13 @@
 //! driver's thread and its merging of requests have no visible effect beyond that.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
 use neuron_abi::limits::DEVICE_MAP;
 
 use crate::device::Device;
 use crate::reset::{self, Scope};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Outcomes not yet collected, and when the last reset ran.
 #[derive(Debug, Default)]
@@ -60,11 +60,10 @@ impl Device {
         let resets = self.resets();
         let running = resets.running.lock().unwrap_or_else(PoisonError::into_inner);
         {
-            let mut state = resets.state();
+            let state = resets.state();
             if state.outcomes.contains_key(&pid) {
                 return Err(Errno::EBUSY);
             }
-            state.last = Some((self.clock().now(), None));
         }
         let outcome = self.reset_cores(map);
         if let Err(error) = outcome {
@@ -82,6 +81,9 @@ impl Device {
 
     fn reset_cores(&self, map: u32) -> Result<(), Errno> {
         self.close_cores(map);
+        // Only now: a copy that is tried again until the reset is over would keep its ring, and
+        // the reset waits for the rings of its cores.
+        self.resets().state().last = Some((self.clock().now(), None));
         if !self.params().no_reset {
             let scope = if map == DEVICE_MAP {
                 Scope::Device

@@ -5,8 +5,7 @@
 //! takes the state lock.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use neuron_abi::arch::{FIRMWARE_RESERVE, Geometry, PAGE_SIZE};
 use neuron_abi::errno::Errno;
@@ -19,6 +18,8 @@ use super::host::HostMemory;
 use super::usage::{CORES, Counter, Usage};
 use super::{GRANULE, PoolParams};
 use crate::hw::Hardware;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Largest alignment of device memory (`spec/mempool.md` 3.1).
 const MAX_ALIGN: u64 = (1 << 31) - 1;
@@ -235,9 +236,13 @@ impl Pools {
     /// Gives the chunk a handle, or returns the one it has.
     ///
     /// # Errors
-    /// ENOENT when the table is full.
+    /// ENOENT when the table is full, and for a chunk that its allocator let go: what others
+    /// still hold of it ends with them, not with a handle that nobody would free.
     pub fn publish(&self, chunk: &ChunkRef) -> Result<u64, Errno> {
         let mut handles = lock(&self.handles);
+        if chunk.is_withdrawn() {
+            return Err(Errno::ENOENT);
+        }
         if chunk.handle() != 0 {
             return Ok(chunk.handle());
         }
@@ -260,19 +265,25 @@ impl Pools {
     /// # Errors
     /// EINVAL as [`lookup`](Self::lookup).
     pub fn free(&self, handle: u64) -> Result<(), Errno> {
-        let chunk = lock(&self.handles).withdraw(handle).ok_or(Errno::EINVAL)?;
-        chunk.set_handle(0);
+        let mut handles = lock(&self.handles);
+        let chunk = handles.withdraw(handle).ok_or(Errno::EINVAL)?;
+        chunk.withdraw();
+        drop(handles);
         self.unlist(&chunk);
         Ok(())
     }
 
     /// Drops the allocator's own reference of a chunk without a handle.
     pub fn discard(&self, chunk: &ChunkRef) {
-        if chunk.handle() != 0 {
-            let named = lock(&self.handles).withdraw(chunk.handle());
-            chunk.set_handle(0);
-            drop(named);
-        }
+        let mut handles = lock(&self.handles);
+        // Chunk and table change together: a number that somebody else has by now is not ours.
+        let named = match chunk.handle() {
+            0 => None,
+            handle => handles.withdraw(handle),
+        };
+        chunk.withdraw();
+        drop(handles);
+        drop(named);
         self.unlist(chunk);
     }
 

@@ -2,12 +2,13 @@
 //! of requests, and submits what waits for descriptors. One per device, started by the first
 //! request.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Weak};
 
 use neuron_abi::errno::Errno;
 
 use crate::device::Device;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How long to leave a reader whose completion queue is full, microseconds.
 const READER_PAUSE: u64 = 1000;
