@@ -1,12 +1,11 @@
 //! Which process brings a core's firmware and model state up (`spec/abi.md` 8,
 //! `CINIT_SET_STATE`): the first one that asks starts, others wait until it is done.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use neuron_abi::enums::CinitState;
 use neuron_abi::limits::MAX_CORES;
 
 use crate::hw::{Clock, Signal};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a process waits for another one's bring-up: this often, this many microseconds.
 const WAITS: u32 = 10;

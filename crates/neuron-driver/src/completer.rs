@@ -1,10 +1,12 @@
 //! The thread behind asynchronous zero-copy requests: when it is woken and when it ends. What
 //! it does in a pass is its owner's business ([`dma::zerocopy`](crate::dma::zerocopy)).
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
+
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The thread, and how to reach it.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@
 //! that cannot be had is EBUSY, giving back what the process does not hold is EINVAL. A
 //! process that ends gives back all it holds.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use neuron_abi::errno::Errno;
 use neuron_abi::limits::MAX_CORES;
+
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Identity of a model.
 pub(crate) type Uuid = [u8; 32];

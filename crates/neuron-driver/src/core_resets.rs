@@ -20,7 +20,7 @@ impl Device {
     pub fn request_reset(&self, pid: i32, map: u32) -> Result<(), Errno> {
         let resets = self.resets();
         let _running = resets.none_running();
-        resets.begin(pid, self.clock().now())?;
+        resets.begin(pid)?;
         let outcome = self.reset_cores(map);
         if let Err(error) = outcome {
             tracing::error!(device = self.index(), map, %error, "reset failed");
@@ -33,6 +33,7 @@ impl Device {
         self.core_inits().invalidate(map);
         self.notification_queues().free(self.pools(), self.geometry(), map);
         self.close_cores(map);
+        self.resets().open_window(self.clock().now());
         if !self.params().no_reset {
             let scope = if map == DEVICE_MAP {
                 Scope::Device

@@ -2,11 +2,10 @@
 //! 12). One for each process slot, allocated with the device; what is in one is between
 //! runtime and watcher.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use neuron_abi::errno::Errno;
 
 use crate::pool::ChunkRef;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The data stores of a device.
 #[derive(Debug)]

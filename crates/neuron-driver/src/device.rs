@@ -1,7 +1,7 @@
 //! One device: what it is made of, and who may reach which part. Bringing it up is
 //! `probe`'s business, its cores `bringup`'s.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use neuron_abi::arch::{Geometry, Product};
 use neuron_abi::errno::Errno;
@@ -20,6 +20,7 @@ use crate::resets::Resets;
 use crate::ring::Engines;
 use crate::scrubs::Scrubs;
 use crate::slots::Slots;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::Registry;
 use crate::topology;
 

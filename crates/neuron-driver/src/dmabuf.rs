@@ -6,13 +6,13 @@
 //! ([`UserMemory::install`](crate::UserMemory::install)).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuron_abi::arch::PAGE_SIZE;
 use neuron_abi::errno::Errno;
 
 use crate::mapping::{Mappings, Window};
 use crate::pool::ChunkRef;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// An exported buffer. It holds its memory: a chunk that is freed, unmapped or left behind
 /// by its process is used again only when the buffer is gone too.

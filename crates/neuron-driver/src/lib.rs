@@ -18,7 +18,7 @@
 //! | the other devices of the machine | [`system`] |
 //! | mapped memory, and handing it on | [`ioctl::mmap`], [`dmabuf`] |
 //!
-//! Locks, outermost first: process slots, memset pattern, a ring's copy lock, an
+//! Locks, outermost first: the node, process slots, memset pattern, a ring's copy lock, an
 //! engine, then the memory set's (handles, lists, state).
 
 pub mod arch;
@@ -51,6 +51,7 @@ pub mod ring;
 mod scrub;
 mod scrubs;
 mod slots;
+mod sync;
 pub mod sysfs;
 pub mod system;
 pub mod topology;

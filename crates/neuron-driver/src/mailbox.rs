@@ -5,11 +5,10 @@
 //! computed), payload. Answer: `u8 sequence, u8 error, u16 size`, payload, the sequence byte
 //! last. Whether a size counts its header is not established; here it does (our choice).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use neuron_abi::errno::Errno;
 
 use crate::pool::{ChunkRef, Lifespan, Pools, Request};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What the firmware is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

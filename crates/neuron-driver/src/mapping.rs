@@ -3,10 +3,11 @@
 //! business.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::hw::DmaMemory;
 use crate::pool::ChunkRef;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where mapped bytes are.
 #[derive(Clone, Debug)]

@@ -3,7 +3,8 @@
 //! process made it, and ends with it.
 
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Who has each core of the machine; a number that no file has means nobody.
 #[derive(Debug, Default)]

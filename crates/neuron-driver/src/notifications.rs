@@ -5,7 +5,6 @@
 //! written (our choice): on a machine that computes nothing a queue stays empty either way.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::arch::Geometry;
 use neuron_abi::enums::NqDevice;
@@ -13,6 +12,7 @@ use neuron_abi::errno::Errno;
 use neuron_abi::memory::{Category, MemLocation};
 
 use crate::pool::{ChunkRef, Lifespan, Pools, Request};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Engines of a core or TopSP that may have queues (our choice).
 const ENGINES: u32 = 16;

@@ -34,6 +34,7 @@ impl OpenFile {
     /// EBUSY when all 16 slots are taken.
     pub fn open(device: &Arc<Device>, pid: i32, mode: OpenMode) -> Result<Self, Errno> {
         if mode == OpenMode::Full {
+            let _node = device.slots().node();
             device.slots().attach(pid)?;
         }
         let id = device.system().number_file();
@@ -81,6 +82,7 @@ impl Drop for OpenFile {
             return;
         }
         let slots = self.device.slots();
+        let _node = slots.node();
         if slots.is_last_file(self.pid) {
             // Engines are done with the memory before it returns to the pools.
             self.device.drain_process(self.pid);

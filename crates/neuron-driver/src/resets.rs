@@ -2,9 +2,10 @@
 //! outcomes that nobody has collected. Resetting is [`core_resets`](crate::core_resets)'s.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
+
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Outcomes not yet collected, and when the last reset ran.
 #[derive(Debug, Default)]
@@ -50,13 +51,15 @@ impl Resets {
     ///
     /// # Errors
     /// EBUSY while it has an outcome to collect.
-    pub(crate) fn begin(&self, pid: i32, now: u64) -> Result<(), Errno> {
-        let mut state = self.state();
-        if state.outcomes.contains_key(&pid) {
-            return Err(Errno::EBUSY);
-        }
-        state.last = Some((now, None));
-        Ok(())
+    pub(crate) fn begin(&self, pid: i32) -> Result<(), Errno> {
+        if self.state().outcomes.contains_key(&pid) { Err(Errno::EBUSY) } else { Ok(()) }
+    }
+
+    /// The cores are closed: from here on a reset may have hit what runs. Not before, since a
+    /// copy that is tried again until the reset is over would keep its ring, and the reset
+    /// waits for the rings of its cores.
+    pub(crate) fn open_window(&self, now: u64) {
+        self.state().last = Some((now, None));
     }
 
     /// It ends.

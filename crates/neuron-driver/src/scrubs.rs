@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 use neuron_udma::{Barrier, Copy, MAX_DESCRIPTOR_BYTES};
@@ -15,6 +15,7 @@ use neuron_udma::{Barrier, Copy, MAX_DESCRIPTOR_BYTES};
 use crate::pool::ChunkRef;
 use crate::ring::marker::Marker;
 use crate::ring::{Bound, Engine, Flavour};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Engines that share an HBM.
 const LANES: u64 = 16;

@@ -1,15 +1,19 @@
 //! The 16 slots of processes that are attached to a device (`spec/driver.md` 7.3).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 use neuron_abi::limits::MAX_PROCESSES;
 
 use crate::pool::ProcessUsage;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Process slots of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
+    /// Held while a file is opened or closed, with all that its close ends: so of two files
+    /// that are closed at once one is the last, and an open waits for a close.
+    node: Mutex<()>,
     slots: Mutex<[Option<Slot>; MAX_PROCESSES]>,
 }
 
@@ -23,6 +27,11 @@ struct Slot {
 impl Slots {
     fn slots(&self) -> MutexGuard<'_, [Option<Slot>; MAX_PROCESSES]> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the node lock (`spec/driver.md` 8).
+    pub(crate) fn node(&self) -> MutexGuard<'_, ()> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a slot, or another file on the process's own.

@@ -2,13 +2,14 @@
 //! what is mapped, which cores are taken.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use neuron_abi::errno::Errno;
 
 use crate::mapping::Mappings;
 use crate::marks::CoreMarks;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Devices of one machine. A device that was probed alone has one to itself.
 pub struct Registry<D> {

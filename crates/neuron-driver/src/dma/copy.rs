@@ -330,6 +330,8 @@ impl Device {
             contexts.lose_all();
             return Err(error);
         }
+        // Those are not staged again, and a marker that has landed would acknowledge slots anew.
+        contexts.zero_copy.lose_all();
         let staged = self.stage(ring, contexts, which, transfer)?;
         let others: Vec<_> = contexts
             .others(which)

@@ -1,7 +1,6 @@
 //! One allocation (`mem_chunk`, `spec/mempool.md` 1).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use neuron_abi::memory::MemLocation;
 use vm_memory::VolatileSlice;
@@ -9,6 +8,7 @@ use vm_memory::VolatileSlice;
 use super::device::Placed;
 use super::host::HostBlock;
 use super::usage::{Account, ProcessUsage};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Who a chunk lives for (`spec/mempool.md` 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,6 +77,8 @@ pub struct Chunk {
     pub(super) source: Source,
     /// 0 until published.
     handle: AtomicU64,
+    /// Its allocator's reference is gone. As the handle, it changes under the table's lock.
+    withdrawn: AtomicBool,
     home: Arc<dyn Home>,
 }
 
@@ -101,7 +103,16 @@ impl Chunk {
         source: Source,
         home: Arc<dyn Home>,
     ) -> Self {
-        Self { id, pa, size, request, source, handle: AtomicU64::new(0), home }
+        Self {
+            id,
+            pa,
+            size,
+            request,
+            source,
+            handle: AtomicU64::new(0),
+            withdrawn: AtomicBool::new(false),
+            home,
+        }
     }
 
     /// Physical address: device memory plain, host memory with the host tag.
@@ -156,6 +167,17 @@ impl Chunk {
 
     pub(super) fn set_handle(&self, handle: u64) {
         self.handle.store(handle, Ordering::Release);
+    }
+
+    /// Takes its number away for good.
+    pub(super) fn withdraw(&self) {
+        self.handle.store(0, Ordering::Release);
+        self.withdrawn.store(true, Ordering::Release);
+    }
+
+    /// Whether its allocator let it go.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::Acquire)
     }
 
     /// The bytes, for host memory.

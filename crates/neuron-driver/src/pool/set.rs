@@ -5,8 +5,7 @@
 //! takes the state lock.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use neuron_abi::arch::{FIRMWARE_RESERVE, Geometry, PAGE_SIZE};
 use neuron_abi::errno::Errno;
@@ -19,6 +18,8 @@ use super::host::HostMemory;
 use super::usage::{CORES, Counter, Usage};
 use super::{GRANULE, PoolParams};
 use crate::hw::Hardware;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Largest alignment of device memory (`spec/mempool.md` 3.1).
 const MAX_ALIGN: u64 = (1 << 31) - 1;
@@ -241,17 +242,18 @@ impl Pools {
     }
 
     /// Gives the chunk a handle, or returns the one it has. One that was freed, and lives
-    /// only because a ring or a mapping holds it, gets none: no list would ever take it back.
+    /// only because a ring or a mapping holds it, gets none, nor does one of a single call: no
+    /// list would ever take it back.
     ///
     /// # Errors
-    /// ENOENT when the table is full; ENOMEM, as for no chunk, when it was freed (our choice).
+    /// ENOENT when the table is full; ENOMEM, as for no chunk, when it gets none (our choice).
     pub fn publish(&self, chunk: &ChunkRef) -> Result<u64, Errno> {
         let mut handles = lock(&self.handles);
+        if chunk.is_withdrawn() || chunk.lifespan() == Lifespan::Local {
+            return Err(Errno::ENOMEM);
+        }
         if chunk.handle() != 0 {
             return Ok(chunk.handle());
-        }
-        if !self.is_listed(chunk) {
-            return Err(Errno::ENOMEM);
         }
         let handle = handles.publish(Arc::clone(chunk))?;
         chunk.set_handle(handle);
@@ -273,33 +275,29 @@ impl Pools {
     /// EINVAL as [`lookup`](Self::lookup); EPERM for memory of the driver, which processes can
     /// name by its address: the firmware's reserve is nobody's to give away (our choice).
     pub fn free(&self, handle: u64) -> Result<(), Errno> {
-        let chunk = {
-            let mut handles = lock(&self.handles);
-            if handles.lookup(handle).is_some_and(|chunk| chunk.pid() == 0) {
-                return Err(Errno::EPERM);
-            }
-            handles.withdraw(handle).ok_or(Errno::EINVAL)?
-        };
-        chunk.set_handle(0);
+        let mut handles = lock(&self.handles);
+        if handles.lookup(handle).is_some_and(|chunk| chunk.pid() == 0) {
+            return Err(Errno::EPERM);
+        }
+        let chunk = handles.withdraw(handle).ok_or(Errno::EINVAL)?;
+        chunk.withdraw();
+        drop(handles);
         self.unlist(&chunk);
         Ok(())
     }
 
     /// Drops the allocator's own reference of a chunk without a handle.
     pub fn discard(&self, chunk: &ChunkRef) {
-        if chunk.handle() != 0 {
-            let named = lock(&self.handles).withdraw(chunk.handle());
-            chunk.set_handle(0);
-            drop(named);
-        }
+        let mut handles = lock(&self.handles);
+        // Chunk and table change together: a number that somebody else has by now is not ours.
+        let named = match chunk.handle() {
+            0 => None,
+            handle => handles.withdraw(handle),
+        };
+        chunk.withdraw();
+        drop(handles);
+        drop(named);
         self.unlist(chunk);
-    }
-
-    /// Whether a list holds the chunk: it was not freed, nor is it local.
-    fn is_listed(&self, chunk: &Chunk) -> bool {
-        let owner = Owner::of(chunk);
-        let lists = lock(&self.lists);
-        owner.and_then(|owner| lists.get(&owner)).is_some_and(|list| list.contains_key(&chunk.id))
     }
 
     fn unlist(&self, chunk: &ChunkRef) {

@@ -1,8 +1,8 @@
 //! Counters of memory in use, as sysfs shows them (`spec/mempool.md` 8, `spec/sysfs.md` 3).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use neuron_abi::memory::{Category, MemLocation};
+
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Cores that allocations may name (`spec/mempool.md` 3), whatever the device has.
 pub const CORES: usize = 8;

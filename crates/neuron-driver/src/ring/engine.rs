@@ -4,14 +4,15 @@
 //! queues and what is bound to them. Lock order: a ring's copy lock first, then its
 //! engine (`spec/driver.md` 8); nothing sleeps or waits for a copy under an engine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
 use neuron_udma::Udma;
 
 use super::{H2tRing, Queue};
 use crate::arch::{Arch, ENGINE_SLOTS, QUEUES};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// All engine slots of a device.
 pub struct Engines {

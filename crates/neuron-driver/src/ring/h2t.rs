@@ -1,7 +1,7 @@
 //! The ring the driver copies with: two descriptor rings, a marker buffer, and the
 //! contexts of copies in progress.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use neuron_abi::errno::Errno;
 use neuron_udma::RingBase;
@@ -14,6 +14,7 @@ use super::queue::Addresses;
 use super::{H2T_RING, H2T_RING_BYTES};
 use crate::hw::DmaMemory;
 use crate::pool::{ChunkRef, Lifespan, Pools, Request};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A driver-owned copy ring. Dropping the last reference gives its chunks back; take it
 /// off its queue and let copies end first.

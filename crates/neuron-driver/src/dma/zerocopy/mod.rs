@@ -103,6 +103,7 @@ impl Device {
         access: Access,
     ) -> Result<(), Errno> {
         let mut contexts = ring.lock();
+        self.on_its_queue(ring)?;
         ring.prepare_zero_copy(self.pools())?;
         let copied = transfers(operations).try_for_each(|(operation, part, last)| {
             self.make_room(ring, &mut contexts)?;
@@ -130,9 +131,7 @@ impl Device {
         ticket: Ticket,
     ) -> Result<(), Errno> {
         let mut contexts = ring.lock();
-        if !self.engines().lock(ring.engine())?.holds(ring) {
-            return Err(Errno::ENOENT);
-        }
+        self.on_its_queue(ring)?;
         let count = transfers(operations).take(CAPACITY).count();
         if count >= CAPACITY {
             return Err(Errno::E2BIG);
@@ -195,11 +194,18 @@ impl Device {
     /// Where the completion queue of a ring is: (bus address, bytes).
     ///
     /// # Errors
-    /// ENOMEM.
-    pub fn completion_queue(&self, ring: &H2tRing) -> Result<(u64, u64), Errno> {
+    /// ENOENT for a ring that was taken off its queue; ENOMEM.
+    pub fn completion_queue(&self, ring: &Arc<H2tRing>) -> Result<(u64, u64), Errno> {
         let mut contexts = ring.lock();
+        self.on_its_queue(ring)?;
         let queue = ring.completions(&mut contexts, self.pools())?;
         Ok((queue.chunk().pa(), queue.chunk().size()))
+    }
+
+    /// A ring that was taken off its queue gets nothing any more: what it has is given back
+    /// then. Under the ring's copy lock, which taking it off needs too.
+    fn on_its_queue(&self, ring: &Arc<H2tRing>) -> Result<(), Errno> {
+        if self.engines().lock(ring.engine())?.holds(ring) { Ok(()) } else { Err(Errno::ENOENT) }
     }
 
     /// Pins the pages of a transfer.
