@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_was_given_may_be_reached_and_a_byte_more_is_noticed() {
-        let user = UserPages::new(&[]).unwrap();
+        let user = UserPages::new(&[(0x1_8000_0000, 1)]).unwrap();
         user.space().map(ARGUMENT, vec![0; 40]);
         user.space().map(0x5000, vec![0; 64]);
         let mut bytes = [0; 64];
