@@ -11,10 +11,11 @@ use crate::device::DeviceMemory;
 use crate::dmem::{Dmem, Shared};
 use crate::error::DmemError;
 use crate::list::LiveList;
+use crate::log::OwnerRow;
 use crate::room::Room;
 
 /// What an allocator's handles belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AllocatorKind {
     /// A core, for as long as the runtime runs.
     Global,
@@ -32,6 +33,13 @@ pub struct Allocator {
     kind: AllocatorKind,
     core: u32,
     live: Arc<LiveList<Shared>>,
+    row: OwnerRow,
+}
+
+impl Drop for Allocator {
+    fn drop(&mut self) {
+        self.memory.log().owner_left(self.row);
+    }
 }
 
 /// What to allocate.
@@ -81,12 +89,27 @@ impl Allocator {
     /// # Errors
     /// NRT_INVALID if the device has no such core.
     pub fn new(memory: &Arc<DeviceMemory>, kind: AllocatorKind, core: u32) -> Result<Self, DmemError> {
+        Self::labelled(memory, kind, core, "")
+    }
+
+    /// An allocator for a core of the device, with a name under which the usage log lists it
+    /// as an owner. The first 96 bytes of it count.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn labelled(
+        memory: &Arc<DeviceMemory>,
+        kind: AllocatorKind,
+        core: u32,
+        label: &str,
+    ) -> Result<Self, DmemError> {
         let geometry = memory.device().geometry();
         if core >= geometry.cores {
             let device = memory.device().facts().index;
             return Err(DmemError::NoCore { device, core, cores: geometry.cores });
         }
-        Ok(Self { memory: Arc::clone(memory), kind, core, live: Arc::default() })
+        let row = memory.log().owner(kind, core, label);
+        Ok(Self { memory: Arc::clone(memory), kind, core, live: Arc::default(), row })
     }
 
     /// What its handles belong to.
@@ -105,7 +128,7 @@ impl Allocator {
     }
 
     /// Allocates. The category the driver counts it under follows from usage and
-    /// location; the counters here go by usage.
+    /// location; the counters here go by usage. Logged once the driver has allocated.
     ///
     /// # Errors
     /// NRT_INVALID for a usage that cannot be on the host and for 0 bytes, before the
@@ -134,7 +157,7 @@ impl Allocator {
             Errno::ENOMEM => self.out_of_memory(request, hbm),
             _ => DmemError::Driver(error),
         })?;
-        Ok(Dmem::new(&self.memory, memory, request.usage, request.hint, &self.live))
+        Ok(Dmem::new(&self.memory, memory, request.usage, request.hint, &self.live, self.row))
     }
 
     fn out_of_memory(&self, request: &AllocRequest<'_>, hbm: u32) -> DmemError {

@@ -1,9 +1,10 @@
-//! A device as this layer sees it: the driver's door, and the process's counters for it.
+//! A device as this layer sees it: the driver's door, and the process's usage log for it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use neuron_ndl::Device;
 
+use crate::log::{LogError, LogOptions, Statistics, UsageLog};
 use crate::transfer::Path;
 use crate::usage::Usage;
 
@@ -12,18 +13,28 @@ use crate::usage::Usage;
 pub struct DeviceMemory {
     device: Arc<Device>,
     path: Path,
-    usage: Mutex<Usage>,
+    log: UsageLog,
 }
 
 impl DeviceMemory {
-    /// Counters at zero over an open device, with the runtime's default way to copy.
+    /// An empty log in memory over an open device, with the runtime's default way to copy.
     pub fn new(device: Arc<Device>) -> Arc<Self> {
         Self::with_path(device, Path::Staged)
     }
 
-    /// Counters at zero over an open device whose memory is copied this way.
+    /// An empty log in memory over an open device whose memory is copied this way.
     pub fn with_path(device: Arc<Device>, path: Path) -> Arc<Self> {
-        Arc::new(Self { device, path, usage: Mutex::default() })
+        let log = UsageLog::in_memory(device.facts().index);
+        Arc::new(Self { device, path, log })
+    }
+
+    /// As [`with_path`](Self::with_path), with a log of one's choice.
+    ///
+    /// # Errors
+    /// Those of making it.
+    pub fn with_log(device: Arc<Device>, path: Path, options: &LogOptions) -> Result<Arc<Self>, LogError> {
+        let log = UsageLog::new(device.facts().index, options)?;
+        Ok(Arc::new(Self { device, path, log }))
     }
 
     /// How device memory is copied.
@@ -36,12 +47,18 @@ impl DeviceMemory {
         &self.device
     }
 
-    /// The counters now.
+    /// What is in use now.
     pub fn usage(&self) -> Usage {
-        self.counters().clone()
+        self.log.usage()
     }
 
-    pub(crate) fn counters(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Current and peak by category, core, HBM, owner and hint.
+    pub fn statistics(&self) -> Statistics {
+        self.log.statistics()
+    }
+
+    /// The usage log, with the newest events.
+    pub const fn log(&self) -> &UsageLog {
+        &self.log
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use neuron_abi::memory::UsageType;
+use neuron_abi::memory::{MemLocation, UsageType};
 use neuron_ndl::{Mapping, Memory};
 use vm_memory::VolatileSlice;
 
 use crate::device::DeviceMemory;
 use crate::error::DmemError;
 use crate::list::{Key, LiveList};
+use crate::log::{Charge, OwnerRow, Record};
 use crate::transfer::{self, HostBytes};
-use crate::usage::Account;
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
 /// unmaps, frees, accounts and unlinks, in that order.
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Ledger {
     owner: Arc<DeviceMemory>,
-    /// Where the bytes are counted; host memory is not.
-    counted: Option<(Account, u64)>,
+    /// What the usage log has of it.
+    charge: Charge,
     /// The allocator that lists it; nothing is listed once that is gone.
     list: Weak<LiveList<Shared>>,
     place: OnceLock<Key>,
@@ -46,9 +46,7 @@ struct Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        if let Some((account, bytes)) = self.counted {
-            self.owner.counters().freed(account, bytes);
-        }
+        self.owner.log().freed(&self.charge);
         if let (Some(list), Some(place)) = (self.list.upgrade(), self.place.get()) {
             list.remove(*place);
         }
@@ -62,15 +60,22 @@ impl Dmem {
         usage: UsageType,
         hint: Option<&str>,
         list: &Arc<LiveList<Shared>>,
+        row: OwnerRow,
     ) -> Self {
         let request = *memory.request();
-        let account = Account { channel: request.hbm, core: request.core, usage };
-        let counted = (!request.host).then_some((account, request.size));
-        if let Some((account, bytes)) = counted {
-            owner.counters().allocated(account, bytes);
-        }
+        let record = Record {
+            location: if request.host { MemLocation::Host } else { MemLocation::Device },
+            usage,
+            hbm: request.hbm,
+            core: request.core,
+            size: request.size,
+            padding: 0,
+            pa: memory.pa(),
+            align_offset: 0,
+        };
+        let charge = owner.log().allocated(&record, row, hint);
         let ledger =
-            Ledger { owner: Arc::clone(owner), counted, list: Arc::downgrade(list), place: OnceLock::new() };
+            Ledger { owner: Arc::clone(owner), charge, list: Arc::downgrade(list), place: OnceLock::new() };
         let hint = hint.map(Box::from);
         let shared = Arc::new(Shared { mapping: OnceLock::new(), memory, ledger, usage, hint });
         let _first = shared.ledger.place.set(list.insert(&shared));

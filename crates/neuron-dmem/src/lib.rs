@@ -12,7 +12,8 @@
 //! | allocating | [`Allocator`], [`AllocRequest`] |
 //! | a handle: copy, map, drop to free | [`Dmem`] |
 //! | how a copy is cut and overlapped | [`transfer`] |
-//! | bytes by HBM, core and usage type | [`Usage`] |
+//! | bytes in use by HBM, core and usage type | [`Usage`] |
+//! | peaks, owners, hints, the newest events, a log that outlives the process | [`log`] |
 //! | what is left on an HBM, and the largest hole | [`Room`] |
 //!
 //! ```
@@ -40,6 +41,7 @@ mod device;
 mod dmem;
 mod error;
 mod list;
+pub mod log;
 mod room;
 pub mod transfer;
 mod usage;
@@ -48,5 +50,6 @@ pub use allocator::{AllocRequest, Allocator, AllocatorKind};
 pub use device::DeviceMemory;
 pub use dmem::Dmem;
 pub use error::{DmemError, TransferDirection};
+pub use log::{CHANNELS, CORES};
 pub use room::{PoolRoom, Room};
-pub use usage::{CHANNELS, CORES, Usage};
+pub use usage::Usage;

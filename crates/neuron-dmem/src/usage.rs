@@ -1,12 +1,11 @@
-//! The counters (`dma_mem_log_t`, `spec/dmem.md` 1.4): device bytes per HBM, and per core
-//! and usage type with a total. Host memory moves none of them.
+//! What is in use, as plain numbers: a view of the counters that the
+//! [usage log](crate::log) keeps. Device bytes per HBM, and per core and usage type with a
+//! total. Host memory is in none of them.
 
 use neuron_abi::memory::UsageType;
 
-/// HBMs that are counted.
-pub const CHANNELS: usize = 4;
-/// Cores that are counted.
-pub const CORES: usize = 8;
+use crate::log::{CHANNELS, CORES, channel, of_core};
+
 /// Column of a core's grand total: rows have one entry more than there are usage types.
 const TOTAL: usize = UsageType::COUNT;
 
@@ -18,15 +17,17 @@ pub struct Usage {
     cores: [[u64; UsageType::COUNT + 1]; CORES],
 }
 
-/// What a device allocation is counted under.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Account {
-    pub(crate) channel: u32,
-    pub(crate) core: u32,
-    pub(crate) usage: UsageType,
-}
-
 impl Usage {
+    /// From the log's counters, asked for by number.
+    pub(crate) fn from_counters(counter: impl Fn(Option<usize>) -> u64) -> Self {
+        Self {
+            channels: std::array::from_fn(|hbm| counter(channel(hbm as u32))),
+            cores: std::array::from_fn(|core| {
+                std::array::from_fn(|column| counter(of_core(core as u32, column)))
+            }),
+        }
+    }
+
     /// Bytes on an HBM.
     pub fn channel(&self, hbm: u32) -> u64 {
         self.channels.get(hbm as usize).copied().unwrap_or(0)
@@ -40,25 +41,5 @@ impl Usage {
     /// All bytes of a core.
     pub fn core_total(&self, core: u32) -> u64 {
         self.cores.get(core as usize).and_then(|row| row.get(TOTAL)).copied().unwrap_or(0)
-    }
-
-    pub(crate) fn allocated(&mut self, account: Account, bytes: u64) {
-        self.each(account, |counter| *counter += bytes);
-    }
-
-    pub(crate) fn freed(&mut self, account: Account, bytes: u64) {
-        self.each(account, |counter| *counter -= bytes);
-    }
-
-    fn each(&mut self, account: Account, change: impl Fn(&mut u64)) {
-        if let Some(counter) = self.channels.get_mut(account.channel as usize) {
-            change(counter);
-        }
-        let Some(row) = self.cores.get_mut(account.core as usize) else { return };
-        for column in [account.usage.index(), TOTAL] {
-            if let Some(counter) = row.get_mut(column) {
-                change(counter);
-            }
-        }
     }
 }

@@ -33,6 +33,8 @@ pub enum Command {
     Rings(RingsArgs),
     /// Copy once and show how: descriptors, doorbells, marker, acknowledge
     TraceCopy(TraceCopyArgs),
+    /// Show the usage log of a running or ended process: who has how much device memory, peaks, newest events
+    Log(LogArgs),
 }
 
 /// Arguments of `load`.
@@ -143,6 +145,22 @@ pub struct TraceCopyArgs {
     pub full: bool,
 
     /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `log`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = Exit::help())]
+pub struct LogArgs {
+    /// The file that a process was given as `NEURON_MEM_LOG`
+    pub file: PathBuf,
+
+    /// Show every event, and those to come until the process has ended; then the rest
+    #[arg(long)]
+    pub follow: bool,
+
+    /// Print one JSON object instead of text; with `--follow` one for each event, and one at the end
     #[arg(long)]
     pub json: bool,
 }
@@ -262,6 +280,8 @@ mod tests {
         assert!(!trace.full && !trace.json);
         let Command::Devices(devices) = parse(&["devices", "--sysfs", "d"]) else { panic!("not devices") };
         assert_eq!(devices.sysfs, Some(PathBuf::from("d")));
+        let Command::Log(log) = parse(&["log", "f", "--follow"]) else { panic!("not log") };
+        assert_eq!((log.file, log.follow, log.json), (PathBuf::from("f"), true, false));
     }
 
     #[test]
@@ -272,6 +292,7 @@ mod tests {
             &["devices", "--help"],
             &["rings", "--help"],
             &["trace-copy", "--help"],
+            &["log", "--help"],
         ] {
             let error = Cli::try_parse_from(["neuron-mem"].iter().chain(args)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DisplayHelp);

@@ -12,6 +12,7 @@ use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 
 use neuron_dmem::DeviceMemory;
+use neuron_dmem::log::LogOptions;
 use neuron_dmem::transfer::Path;
 use neuron_ndl::Device;
 use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
@@ -19,6 +20,7 @@ use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
 use crate::cli::{self, LoadArgs, Transfer};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::log;
 use crate::machine;
 use crate::model::Model;
 use crate::progress::Progress;
@@ -48,11 +50,15 @@ pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
 /// `stop` is asked before each step, which is one allocation or the copy or comparison of
 /// a few MiB; once it says yes, no further step is begun.
 ///
+/// The environment says whether the usage log goes to a file, and how long it is:
+/// [`LogOptions::from_environment`].
+///
 /// # Errors
 /// See [`Exit`] for which failure has which code. After a verification mismatch the
 /// report is written all the same.
 pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Result<(), Failure> {
     let index = machine::device_index(args.device)?;
+    let log_options = LogOptions::from_environment().map_err(log::cannot_write)?;
     let machine = machine::software(&args.instance, options(args)?)?;
     let device = machine::open(&machine, index)?;
     let present: Vec<u32> = (0..device.geometry().cores).collect();
@@ -65,7 +71,8 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
     let progress = progress(args, &model);
 
     let path = path(args.transfer, &device);
-    let memory = DeviceMemory::with_path(Arc::clone(&device), path);
+    let memory =
+        DeviceMemory::with_log(Arc::clone(&device), path, &log_options).map_err(log::cannot_write)?;
     let session = Session { memory: &memory, model: &model, stop, progress: &progress };
     let baseline = session.driver_bytes()?;
     let outcome = session.run(&cores, !args.no_verify);

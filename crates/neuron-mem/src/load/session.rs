@@ -77,9 +77,10 @@ impl Session<'_> {
     }
 
     fn place(&self, cores: &[u32]) -> Result<Vec<Placed<'_>>, Failure> {
+        let label = bounded(self.model.source());
         let allocators = cores
             .iter()
-            .map(|&core| Allocator::new(self.memory, AllocatorKind::Model, core))
+            .map(|&core| Allocator::labelled(self.memory, AllocatorKind::Model, core, &label))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         let tensors = self.model.tensors();

@@ -2,6 +2,7 @@
 
 pub mod devices;
 pub mod load;
+pub mod log;
 pub mod rings;
 pub mod trace;
 
