@@ -14,6 +14,7 @@
 //! | how a copy is cut and overlapped | [`transfer`] |
 //! | bytes by HBM, core and usage type | [`Usage`] |
 //! | what is left on an HBM, and the largest hole | [`Room`] |
+//! | why an allocation found no room | [`report`], [`DmemError::report`] |
 //!
 //! ```
 //! use neuron_abi::memory::UsageType;
@@ -40,6 +41,8 @@ mod device;
 mod dmem;
 mod error;
 mod list;
+mod owners;
+pub mod report;
 mod room;
 pub mod transfer;
 mod usage;
