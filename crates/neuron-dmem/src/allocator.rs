@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
-use neuron_abi::memory::{Category, UsageType};
+use neuron_abi::memory::{Category, MemLocation, UsageType};
 use neuron_ndl::AllocRequest as DriverRequest;
 
 use crate::device::DeviceMemory;
@@ -12,7 +12,8 @@ use crate::dmem::{Dmem, Shared};
 use crate::error::DmemError;
 use crate::list::LiveList;
 use crate::log::OwnerRow;
-use crate::room::Room;
+use crate::report::capture::core_bytes;
+use crate::report::{Asked, Model, OomReport};
 
 /// What an allocator's handles belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +33,8 @@ pub struct Allocator {
     memory: Arc<DeviceMemory>,
     kind: AllocatorKind,
     core: u32,
+    /// How reports call a MODEL allocator.
+    model: Option<Model>,
     live: Arc<LiveList<Shared>>,
     row: OwnerRow,
 }
@@ -92,8 +95,9 @@ impl Allocator {
         Self::labelled(memory, kind, core, "")
     }
 
-    /// An allocator for a core of the device, with a name under which the usage log lists it
-    /// as an owner. The first 96 bytes of it count.
+    /// As [`new`](Self::new), with a label: the usage log lists the allocator as an owner under
+    /// it, by its first 96 bytes, and reports name a MODEL allocator by it: a path, say. A MODEL
+    /// allocator begins a load: reports tell what came since the last.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -109,7 +113,11 @@ impl Allocator {
             return Err(DmemError::NoCore { device, core, cores: geometry.cores });
         }
         let row = memory.log().owner(kind, core, label);
-        Ok(Self { memory: Arc::clone(memory), kind, core, live: Arc::default(), row })
+        let live = Arc::default();
+        let usage = memory.usage();
+        let before = (0..geometry.cores).map(|core| core_bytes(&usage, core)).collect();
+        let model = memory.owners().register(kind, core, label, &live, before);
+        Ok(Self { memory: Arc::clone(memory), kind, core, model, live, row })
     }
 
     /// What its handles belong to.
@@ -133,7 +141,8 @@ impl Allocator {
     /// # Errors
     /// NRT_INVALID for a usage that cannot be on the host and for 0 bytes, before the
     /// driver is asked; NRT_RESOURCE and NRT_FAIL_HOST_MEM_ALLOC when the device or the
-    /// host has no room; NRT_FAILURE for anything else the driver refuses.
+    /// host has no room, with a [report](DmemError::report); NRT_FAILURE for anything else the
+    /// driver refuses.
     pub fn allocate(&self, request: &AllocRequest<'_>) -> Result<Dmem, DmemError> {
         let category = category(request)?;
         if request.size == 0 {
@@ -161,24 +170,18 @@ impl Allocator {
     }
 
     fn out_of_memory(&self, request: &AllocRequest<'_>, hbm: u32) -> DmemError {
-        let device = self.memory.device();
-        let index = device.facts().index;
-        if request.host {
-            return DmemError::OutOfHostMemory { device: index, size: request.size };
-        }
-        match Room::of(device, hbm) {
-            Ok(Some(room)) => DmemError::OutOfDeviceMemory {
-                device: index,
-                hbm,
-                core: self.core,
-                size: request.size,
-                align: request.align,
-                usage: request.usage,
-                room: Box::new(room),
-            },
-            Ok(None) => DmemError::NoCore { device: index, core: self.core, cores: device.geometry().cores },
-            Err(error) => DmemError::Driver(error),
-        }
+        let asked = Asked {
+            location: if request.host { MemLocation::Host } else { MemLocation::Device },
+            hbm: (!request.host).then_some(hbm),
+            core: self.core,
+            size: request.size,
+            align: request.align,
+            usage: request.usage,
+            hint: request.hint.map(str::to_owned),
+            model: self.model.clone(),
+        };
+        let report = Box::new(OomReport::capture(&self.memory, asked));
+        if request.host { DmemError::OutOfHostMemory(report) } else { DmemError::OutOfDeviceMemory(report) }
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use neuron_ndl::Device;
 
-use crate::log::{LogError, LogOptions, Statistics, UsageLog};
+use crate::log::{self, LogError, LogOptions, Statistics, UsageLog};
+use crate::owners::Owners;
+use crate::report::{Action, Event};
 use crate::transfer::Path;
 use crate::usage::Usage;
 
@@ -14,6 +16,7 @@ pub struct DeviceMemory {
     device: Arc<Device>,
     path: Path,
     log: UsageLog,
+    owners: Owners,
 }
 
 impl DeviceMemory {
@@ -25,7 +28,7 @@ impl DeviceMemory {
     /// An empty log in memory over an open device whose memory is copied this way.
     pub fn with_path(device: Arc<Device>, path: Path) -> Arc<Self> {
         let log = UsageLog::in_memory(device.facts().index);
-        Arc::new(Self { device, path, log })
+        Arc::new(Self { device, path, log, owners: Owners::default() })
     }
 
     /// As [`with_path`](Self::with_path), with a log of one's choice.
@@ -34,7 +37,7 @@ impl DeviceMemory {
     /// Those of making it.
     pub fn with_log(device: Arc<Device>, path: Path, options: &LogOptions) -> Result<Arc<Self>, LogError> {
         let log = UsageLog::new(device.facts().index, options)?;
-        Ok(Arc::new(Self { device, path, log }))
+        Ok(Arc::new(Self { device, path, log, owners: Owners::default() }))
     }
 
     /// How device memory is copied.
@@ -60,5 +63,31 @@ impl DeviceMemory {
     /// The usage log, with the newest events.
     pub const fn log(&self) -> &UsageLog {
         &self.log
+    }
+
+    /// The allocators on it.
+    pub(crate) const fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// What a report's event file lists: the usage log's newest events.
+    pub fn events(&self) -> Vec<Event> {
+        let event = |logged: log::Event| Event {
+            index: logged.number,
+            action: match logged.action {
+                log::Action::Alloc => Action::Alloc,
+                log::Action::Free => Action::Free,
+            },
+            location: logged.location,
+            usage: logged.usage,
+            channel: logged.hbm,
+            core: logged.core,
+            size: logged.size,
+            pa: logged.pa,
+            align_offset: logged.align_offset,
+            total_mem_used: logged.hbm_total,
+            hint: logged.hint.as_deref().unwrap_or_default().to_owned(),
+        };
+        self.log.events().into_iter().map(event).collect()
     }
 }

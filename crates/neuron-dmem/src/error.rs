@@ -5,7 +5,7 @@ use neuron_abi::memory::{MemLocation, UsageType};
 use neuron_abi::status::NrtStatus;
 use neuron_ndl::NdlError;
 
-use crate::room::Room;
+use crate::report::OomReport;
 
 /// Which way a transfer went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,36 +50,14 @@ pub enum DmemError {
     #[error("an allocation needs at least one byte")]
     ZeroSize,
     /// The device has no room.
-    #[error(
-        "neuron{device} HBM {hbm} has no room for {size} bytes{}: {room}",
-        align_words(*align)
-    )]
-    OutOfDeviceMemory {
-        /// Device.
-        device: u8,
-        /// HBM.
-        hbm: u32,
-        /// Core that asked.
-        core: u32,
-        /// Bytes asked for.
-        size: u64,
-        /// Alignment asked for; 0 for none.
-        align: u64,
-        /// What it was for.
-        usage: UsageType,
-        /// What is there.
-        room: Box<Room>,
-    },
+    #[error("{}", no_room(.0))]
+    OutOfDeviceMemory(Box<OomReport>),
     /// The host has no block of this size for DMA.
     #[error(
-        "no block of {size} bytes of host memory that neuron{device} can reach is free; host blocks are contiguous, so ask for smaller ones"
+        "no block of {} bytes of host memory that neuron{} can reach is free; host blocks are contiguous, so ask for smaller ones",
+        .0.request.size, .0.device
     )]
-    OutOfHostMemory {
-        /// Device.
-        device: u8,
-        /// Bytes asked for.
-        size: u64,
-    },
+    OutOfHostMemory(Box<OomReport>),
     /// The range is not inside the allocation.
     #[error("bytes {offset}..{end} are outside an allocation of {size} bytes", end = u128::from(*offset) + u128::from(*bytes))]
     OutOfBounds {
@@ -110,11 +88,28 @@ pub enum DmemError {
     Driver(#[from] NdlError),
 }
 
-fn align_words(align: u64) -> String {
-    if align == 0 { String::new() } else { format!(" aligned to {align}") }
+fn no_room(report: &OomReport) -> String {
+    let (device, asked) = (report.device, &report.request);
+    let hbm = asked.hbm.unwrap_or_default();
+    let aligned = if asked.align == 0 { String::new() } else { format!(" aligned to {}", asked.align) };
+    let size = asked.size;
+    match report.hbm.as_ref().and_then(|state| state.room) {
+        Some(room) => format!("neuron{device} HBM {hbm} has no room for {size} bytes{aligned}: {room}"),
+        None => format!(
+            "neuron{device} HBM {hbm} has no room for {size} bytes{aligned}; this driver cannot list what is left"
+        ),
+    }
 }
 
 impl DmemError {
+    /// The report of an allocation that found no room, on the device or the host.
+    pub const fn report(&self) -> Option<&OomReport> {
+        match self {
+            Self::OutOfDeviceMemory(report) | Self::OutOfHostMemory(report) => Some(report),
+            _ => None,
+        }
+    }
+
     /// The status that callers of the C runtime see.
     pub const fn status(&self) -> NrtStatus {
         match self {

@@ -15,6 +15,7 @@
 //! | bytes in use by HBM, core and usage type | [`Usage`] |
 //! | peaks, owners, hints, the newest events, a log that outlives the process | [`log`] |
 //! | what is left on an HBM, and the largest hole | [`Room`] |
+//! | why an allocation found no room | [`report`], [`DmemError::report`] |
 //!
 //! ```
 //! use neuron_abi::memory::UsageType;
@@ -42,6 +43,8 @@ mod dmem;
 mod error;
 mod list;
 pub mod log;
+mod owners;
+pub mod report;
 mod room;
 pub mod transfer;
 mod usage;

@@ -204,8 +204,9 @@ fn a_full_device_names_what_is_left_in_each_pool() {
     let _most = allocator.allocate(&AllocRequest::device(14 << 30, UsageType::Weight)).unwrap();
     let error = allocator.allocate(&AllocRequest::device(2 << 30, UsageType::Weight)).unwrap_err();
     assert_eq!(error.status(), NrtStatus::Resource);
-    let DmemError::OutOfDeviceMemory { hbm: 0, size, room, .. } = &error else { panic!("{error}") };
-    assert_eq!(*size, 2 << 30);
+    let DmemError::OutOfDeviceMemory(report) = &error else { panic!("{error}") };
+    assert_eq!((report.request.hbm, report.request.size), (Some(0), 2 << 30));
+    let room = report.hbm.as_ref().and_then(|state| state.room).unwrap();
     assert_eq!((room.main.left(), room.main.largest_hole), ((1 << 30) - (16 << 20), (1 << 30) - (16 << 20)));
     assert_eq!((room.small.left(), room.small.largest_hole), (1 << 30, 1 << 30));
 }

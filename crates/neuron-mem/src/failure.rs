@@ -14,6 +14,7 @@ pub struct Failure {
     exit: Exit,
     error: Box<dyn Error + Send + Sync>,
     notes: Vec<String>,
+    report: Option<String>,
 }
 
 /// What was being done, and why it stopped.
@@ -33,7 +34,7 @@ struct OutputError(#[source] io::Error);
 impl Failure {
     /// A failure that ends the process with `exit`. A text is an error too: `Failure::new(Exit::Usage, "...")`.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit, error: error.into(), notes: Vec::new() }
+        Self { exit, error: error.into(), notes: Vec::new(), report: None }
     }
 
     /// A failure with what was being done, and the error that stopped it.
@@ -46,6 +47,12 @@ impl Failure {
     pub fn with_note(mut self, note: &str) -> Self {
         self.notes.push(note.to_owned());
         self
+    }
+
+    /// Adds a text of several lines that says more, to follow all else.
+    #[must_use]
+    pub fn with_report(self, report: String) -> Self {
+        Self { report: Some(report), ..self }
     }
 
     /// The result could not be written to standard output.
@@ -69,7 +76,7 @@ impl Failure {
     }
 }
 
-/// The error, then each cause and note on a line of its own.
+/// The error, then each cause and note on a line of its own, then the report.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.error)?;
@@ -78,7 +85,8 @@ impl fmt::Display for Failure {
             write!(f, "\n  caused by: {error}")?;
             cause = error.source();
         }
-        self.notes.iter().try_for_each(|note| write!(f, "\n  {note}"))
+        self.notes.iter().try_for_each(|note| write!(f, "\n  {note}"))?;
+        self.report.iter().try_for_each(|report| write!(f, "\n\n{}", report.trim_end()))
     }
 }
 
@@ -101,6 +109,13 @@ mod tests {
         let failure = Failure::new(Exit::Device, Outer(io::Error::other("ring stalled")));
         assert_eq!(failure.to_string(), "loading failed\n  caused by: ring stalled");
         assert_eq!(failure.exit(), Exit::Device);
+    }
+
+    #[test]
+    fn a_report_follows_notes_that_are_added_later() {
+        let failure =
+            Failure::new(Exit::DoesNotFit, "full").with_report("a\nb\n".to_owned()).with_note("freed");
+        assert_eq!(failure.to_string(), "full\n  freed\n\na\nb");
     }
 
     #[test]

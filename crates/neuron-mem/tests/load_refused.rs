@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::path::Path;
 
 use common::Folder;
-use common::run::{load, load_args, neuron_mem};
+use common::run::{Ran, command as command_line, load, load_args, neuron_mem};
 use neuron_mem::exit::Exit;
 use neuron_mem::load as command;
 
@@ -76,6 +76,57 @@ fn a_tensor_larger_than_every_pool_is_named_with_the_room_there_is() {
     does_not_fit(&path, "--cores 1", &[tensor, "neuron0 HBM 1 has", &room(RESERVE)]);
     let device = "--instance inf2.48xlarge --device 11";
     does_not_fit(&path, device, &[tensor, "neuron11 HBM 0 has", &room(RESERVE)]);
+}
+
+/// The report follows what the message promises, and its files are named.
+#[test]
+fn a_model_that_does_not_fit_has_a_report_and_leaves_its_files_where_asked() {
+    let folder = Folder::new();
+    let path = folder.sparse("m.safetensors", &[("a", 9 * GIB), ("b", 9 * GIB)]);
+    let run = |dumps: &Path| {
+        let mut command = command_line("load --cores 1");
+        command.arg(&path).env("NEURON_RT_OOM_DUMP_DIRECTORY", dumps);
+        Ran::from(command.output().unwrap())
+    };
+    let dumps = folder.join("dumps");
+    std::fs::create_dir(&dumps).unwrap();
+    let asked =
+        "out of memory on neuron0 HBM 1: core 1 asked for 9,663,676,416 B (9.0 GiB) of model constants `b`";
+    let ran = run(&dumps).failed(
+        Exit::DoesNotFit,
+        &[
+            &format!(
+                "\n  everything allocated was freed: driver counters back to 50331648 bytes\n\n{asked}\n"
+            ),
+            "\ncause      HBM 1 has 7,499,415,552 B (7.0 GiB) left, 2.0 GiB less than was asked for; ",
+            "\nroom       main  pool   6.0 GiB of  15.0 GiB left, largest hole 6.0 GiB\n",
+            "\nowners       9.0 GiB  `a` (model constants)\n",
+            &format!(
+                "\ngrowth     +9.0 GiB since the load of `{}` began (model constants +9.0 GiB)\n",
+                path.display()
+            ),
+            "\nusage      core 1   9.0 GiB: model constants 9.0 GiB\n",
+        ],
+    );
+    let mut names: Vec<_> = std::fs::read_dir(&dumps)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for (name, start) in names.iter().zip([
+        "neuron_mem_log_device_0_hbm_1_",
+        "neuron_mem_report_device_0_",
+        "neuron_mem_table_device_0_nc_1.log",
+        "nrt_mem_log_device_0_",
+    ]) {
+        assert!(name.starts_with(start), "{names:?}");
+        assert!(ran.stderr.contains(&*dumps.join(name).to_string_lossy()), "{name} in {}", ran.stderr);
+    }
+
+    let nowhere =
+        run(&folder.join("nowhere")).failed(Exit::DoesNotFit, &[asked, "\nfiles      cannot write "]);
+    assert_eq!(nowhere.stderr.matches("cannot write ").count(), 4);
 }
 
 #[test]

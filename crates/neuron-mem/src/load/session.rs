@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use neuron_abi::memory::{Aggregate, UsageType};
+use neuron_dmem::report::DumpOptions;
 use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Dmem, DmemError};
 
 use crate::bytes::exact_and_human;
@@ -77,7 +78,9 @@ impl Session<'_> {
     }
 
     fn place(&self, cores: &[u32]) -> Result<Vec<Placed<'_>>, Failure> {
-        let label = bounded(self.model.source());
+        // Fit for a terminal already, but in quotes; reports have their own.
+        let source = self.model.source().to_string();
+        let label = source.replace('`', "");
         let allocators = cores
             .iter()
             .map(|&core| Allocator::labelled(self.memory, AllocatorKind::Model, core, &label))
@@ -96,12 +99,35 @@ impl Session<'_> {
                         // Errors repeat the hint, so it is as fit for a terminal as they are.
                         let hint = bounded(&tensor.name());
                         let request = AllocRequest::device(bytes, UsageType::Weight).hint(&hint);
-                        Some(allocator.allocate(&request).map_err(|error| refused(tensor, error))?)
+                        Some(allocator.allocate(&request).map_err(|error| self.refused(tensor, error))?)
                     }
                 };
                 Ok(Placed { tensor, dmem })
             })
             .collect()
+    }
+
+    /// A tensor without memory: told with the runtime's report, whose files are written while
+    /// everything that fills the device is still there.
+    fn refused(&self, tensor: &Tensor, error: DmemError) -> Failure {
+        let exit = match error {
+            DmemError::OutOfDeviceMemory { .. } => Exit::DoesNotFit,
+            _ => Exit::Device,
+        };
+        let why = format!(
+            "tensor {} ({}) cannot be allocated",
+            Shown(tensor.name()),
+            exact_and_human(tensor.bytes())
+        );
+        let report = error.report().map(|report| {
+            let files = report.write_files(&self.memory.events(), &DumpOptions::from_env());
+            report.human() + &files.human()
+        });
+        let failure = Failure::because(exit, why, error);
+        match report {
+            Some(report) => failure.with_report(report),
+            None => failure,
+        }
     }
 
     fn copy(&self, placed: &Placed<'_>) -> Result<(), Failure> {
@@ -172,16 +198,6 @@ impl Session<'_> {
 /// (offset, length) of the parts that are copied at a time.
 fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..len).step_by(PIECE).map(move |offset| (offset, PIECE.min(len - offset)))
-}
-
-fn refused(tensor: &Tensor, error: DmemError) -> Failure {
-    let exit = match error {
-        DmemError::OutOfDeviceMemory { .. } => Exit::DoesNotFit,
-        _ => Exit::Device,
-    };
-    let why =
-        format!("tensor {} ({}) cannot be allocated", Shown(tensor.name()), exact_and_human(tensor.bytes()));
-    Failure::because(exit, why, error)
 }
 
 fn transfer(tensor: &Tensor, error: DmemError) -> Failure {

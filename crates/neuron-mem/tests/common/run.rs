@@ -21,6 +21,8 @@ pub(crate) struct Ran {
 pub(crate) fn command(args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_neuron-mem"));
     command.args(args.split_whitespace());
+    // Reports of a full device leave no files behind unless a test asks for them.
+    command.env("NEURON_RT_OOM_DUMP_DIRECTORY", "");
     command
 }
 

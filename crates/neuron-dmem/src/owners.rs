@@ -1,0 +1,106 @@
+//! The allocators of a device, for reports: who lists what, and when the last load began.
+//! Holds no handle and no allocator alive.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::allocator::AllocatorKind;
+use crate::dmem::{Dmem, Shared};
+use crate::list::LiveList;
+use crate::report::{Model, UsageBytes};
+
+/// Number of the first MODEL allocator (`spec/report.md` 3.3, our choice).
+const FIRST_MODEL: u64 = 1001;
+
+/// The allocators of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Owners(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    models: u64,
+    entries: Vec<Entry>,
+    /// The newest MODEL allocator of each core.
+    loads: BTreeMap<u32, Load>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    model: Option<Model>,
+    core: u32,
+    live: Weak<LiveList<Shared>>,
+}
+
+/// An allocator and the handles it lists.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    /// `None` for a GLOBAL one.
+    pub(crate) model: Option<Model>,
+    pub(crate) core: u32,
+    pub(crate) live: Vec<Dmem>,
+}
+
+/// The begin of a load: a MODEL allocator was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) model: Model,
+    /// What each core had, by number.
+    before: Vec<UsageBytes>,
+}
+
+impl Load {
+    /// What a core had.
+    pub(crate) fn before(&self, core: u32) -> UsageBytes {
+        self.before.get(core as usize).copied().unwrap_or_default()
+    }
+}
+
+impl Owners {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists an allocator; `before` is what each core has now. Answers how reports call a
+    /// MODEL one.
+    pub(crate) fn register(
+        &self,
+        kind: AllocatorKind,
+        core: u32,
+        label: &str,
+        live: &Arc<LiveList<Shared>>,
+        before: Vec<UsageBytes>,
+    ) -> Option<Model> {
+        let mut state = self.lock();
+        state.entries.retain(|entry| entry.live.strong_count() > 0);
+        let model = (kind == AllocatorKind::Model).then(|| {
+            let id = FIRST_MODEL + state.models;
+            state.models += 1;
+            Model { id, name: label.to_owned() }
+        });
+        if let Some(model) = &model {
+            state.loads.insert(core, Load { model: model.clone(), before });
+        }
+        state.entries.push(Entry { model: model.clone(), core, live: Arc::downgrade(live) });
+        model
+    }
+
+    /// Allocators that live, oldest first, with their handles.
+    pub(crate) fn living(&self) -> Vec<Owner> {
+        // Handles may be the last of their kind here, and freeing takes other locks.
+        let entries: Vec<_> = {
+            let state = self.lock();
+            let listed = state.entries.iter();
+            listed.filter_map(|it| Some((it.model.clone(), it.core, it.live.upgrade()?))).collect()
+        };
+        let handles =
+            |live: Arc<LiveList<Shared>>| live.living().into_iter().map(Dmem::from_shared).collect();
+        entries.into_iter().map(|(model, core, live)| Owner { model, core, live: handles(live) }).collect()
+    }
+
+    /// The newest load on any of these cores.
+    pub(crate) fn last_load(&self, cores: &[u32]) -> Option<Load> {
+        let state = self.lock();
+        let on_cores = cores.iter().filter_map(|core| state.loads.get(core));
+        on_cores.max_by_key(|load| load.model.id).cloned()
+    }
+}

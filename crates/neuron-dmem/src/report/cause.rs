@@ -1,0 +1,152 @@
+//! Why an allocation found no room: one of a few kinds, and one sentence.
+
+use neuron_abi::arch::PAGE_SIZE;
+use serde::{Deserialize, Serialize};
+
+use super::bytes::UsageBytes;
+use super::figures::{bytes, short};
+use super::snapshot::{Asked, HbmState};
+use crate::room::Room;
+
+/// Why an allocation found no room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Which kind of reason.
+    pub kind: CauseKind,
+    /// The same as one sentence, with figures and what to do.
+    pub sentence: String,
+}
+
+/// Kinds of reasons, from the room there was right after the refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// No pool of the HBM is as large as the request, full or empty.
+    LargerThanPool,
+    /// Less is left in both pools together than was asked for.
+    Capacity,
+    /// Enough is left in both pools together, and too little in each.
+    PoolSplit,
+    /// A pool has enough, in pieces that are too small.
+    Fragmentation,
+    /// A piece is large enough, and has no aligned place for the request.
+    Alignment,
+    /// By what the driver lists the request would fit: memory was freed meanwhile, or the
+    /// driver has another reason.
+    FitsNow,
+    /// The driver cannot list what lives.
+    Unknown,
+    /// Host memory: no contiguous block of the size.
+    HostContiguous,
+}
+
+impl Cause {
+    /// The cause of a host failure.
+    pub(super) fn host(asked: &Asked) -> Self {
+        let sentence = format!(
+            "No contiguous block of {} that the device can reach is free on the host; ask for smaller blocks.",
+            bytes(asked.size)
+        );
+        Self { kind: CauseKind::HostContiguous, sentence }
+    }
+
+    /// The cause of a device failure.
+    pub(super) fn device(asked: &Asked, state: &HbmState) -> Self {
+        let kind = state.room.as_ref().map_or(CauseKind::Unknown, |room| kind(asked, room));
+        Self { kind, sentence: sentence(kind, asked, state) }
+    }
+}
+
+/// The driver allocates whole pages.
+fn kind(asked: &Asked, Room { main, small, .. }: &Room) -> CauseKind {
+    let needed = asked.size.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX);
+    let pools = [main, small];
+    let left = main.left().saturating_add(small.left());
+    if pools.iter().all(|pool| pool.size < needed) {
+        CauseKind::LargerThanPool
+    } else if left < needed {
+        CauseKind::Capacity
+    } else if pools.iter().all(|pool| pool.left() < needed) {
+        CauseKind::PoolSplit
+    } else if pools.iter().all(|pool| pool.largest_hole < needed) {
+        CauseKind::Fragmentation
+    } else if pools.iter().all(|pool| pool.largest_aligned_hole < needed) {
+        CauseKind::Alignment
+    } else {
+        CauseKind::FitsNow
+    }
+}
+
+fn sentence(kind: CauseKind, asked: &Asked, state: &HbmState) -> String {
+    let hbm = state.hbm;
+    let room = state.room.unwrap_or_default();
+    let (main, small) = (room.main, room.small);
+    let size = bytes(asked.size);
+    let largest = main.largest_hole.max(small.largest_hole);
+    match kind {
+        CauseKind::LargerThanPool => format!(
+            "A block of {size} is larger than any pool of HBM {hbm}, whose main one has {}: split it.",
+            bytes(main.size)
+        ),
+        CauseKind::Capacity => {
+            let left = main.left().saturating_add(small.left());
+            // A request of less than a page needs a whole one.
+            let missing = asked.size.saturating_sub(left).max(1);
+            format!(
+                "HBM {hbm} has {} left, {} less than was asked for; {}: free some of it, or spread the \
+                 load over more cores.",
+                bytes(left),
+                short(missing),
+                who(state)
+            )
+        }
+        CauseKind::PoolSplit => format!(
+            "HBM {hbm} has {} left in its main pool and {} in its small one, and a block must fit into \
+             one of them: {}.",
+            bytes(main.left()),
+            bytes(small.left()),
+            who(state)
+        ),
+        CauseKind::Fragmentation => {
+            let (name, left) =
+                if main.left() >= small.left() { ("main", main.left()) } else { ("small", small.left()) };
+            format!(
+                "HBM {hbm} has {} left in its {name} pool but in pieces of {} at most: free what lies \
+                 between them, or allocate the largest blocks first.",
+                bytes(left),
+                bytes(largest)
+            )
+        }
+        CauseKind::Alignment => format!(
+            "HBM {hbm} has a piece of {}, but none with {size} from a multiple of {}: ask for a smaller \
+             alignment, or allocate aligned blocks first.",
+            bytes(largest),
+            bytes(asked.align)
+        ),
+        CauseKind::FitsNow => format!(
+            "HBM {hbm} now has a piece of {} that would do: memory was freed after the refusal, so try \
+             again.",
+            bytes(largest)
+        ),
+        CauseKind::Unknown => format!(
+            "What is left on HBM {hbm} is not known, since this driver cannot list it; {}.",
+            who(state)
+        ),
+        // Host failures have no HBM.
+        CauseKind::HostContiguous => Cause::host(asked).sentence,
+    }
+}
+
+/// Who has most of an HBM.
+fn who(state: &HbmState) -> String {
+    let total: UsageBytes = state.total();
+    let others = state.others.unwrap_or(0);
+    match total.biggest().first() {
+        Some((category, count)) if *count >= others => {
+            let of = if others == 0 { "" } else { " of this process" };
+            format!("what fills it is mostly {category}{of}, {}", bytes(*count))
+        }
+        _ if others > 0 => format!("what fills it is mostly not this process's, {}", bytes(others)),
+        _ => "this process has nothing on it".to_owned(),
+    }
+}
