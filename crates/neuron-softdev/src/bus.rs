@@ -136,15 +136,16 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Reads 16 bytes as two little-endian words: a descriptor.
-    #[inline]
-    pub(crate) fn read_pair(&self, address: u64, hint: &mut usize) -> Result<[u64; 2], Unmapped> {
-        if let Some(Piece::Memory(slice)) = self.piece(Access::Read, address, 16, hint)
-            && slice.len() == 16
-            && let (Ok(low), Ok(high)) = (slice.load(0, Ordering::Relaxed), slice.load(8, Ordering::Relaxed))
-        {
-            return Ok([low, high].map(u64::from_le));
+    /// The first of `len` bytes at `address`, as many as lie in one piece of memory.
+    pub(crate) fn memory_from(&self, address: u64, len: u64) -> Option<VolatileSlice<'_>> {
+        match self.piece(Access::Read, address, len, &mut 0) {
+            Some(Piece::Memory(slice)) => Some(slice),
+            _ => None,
         }
+    }
+
+    /// Reads 16 bytes, wherever they are, as two little-endian words: a descriptor.
+    pub(crate) fn read_pair(&self, address: u64) -> Result<[u64; 2], Unmapped> {
         let mut bytes = [0; 16];
         self.read(address, &mut bytes)?;
         let value = u128::from_le_bytes(bytes);
@@ -198,6 +199,15 @@ impl View<'_> {
             _ => Err(Unmapped { address }),
         }
     }
+}
+
+/// The two little-endian words at `offset`, if both are inside and aligned.
+#[inline]
+pub(crate) fn pair_at(memory: &VolatileSlice<'_>, offset: u64) -> Option<[u64; 2]> {
+    let at = usize::try_from(offset).ok()?;
+    let low = memory.load(at, Ordering::Relaxed).ok()?;
+    let high = memory.load(at.checked_add(8)?, Ordering::Relaxed).ok()?;
+    Some([low, high].map(u64::from_le))
 }
 
 /// What is left of a descriptor's range.
@@ -348,7 +358,7 @@ mod tests {
         let mut bytes = [0; 16];
         view.read(0x4000, &mut bytes).unwrap();
         assert_eq!(&bytes, b"end of astart b ");
-        assert_eq!(view.read_pair(TAG | 0x10ff8, &mut 0).unwrap()[1], u64::from_le_bytes(*b"start b "));
+        assert_eq!(view.read_pair(TAG | 0x10ff8).unwrap()[1], u64::from_le_bytes(*b"start b "));
     }
 
     #[test]
@@ -381,7 +391,7 @@ mod tests {
         assert_eq!(bus.on_chip.at_window(0x270_1000).unwrap().read_word(), 5);
         assert_eq!(bus.on_chip.at_window(0x270_1004).unwrap().read_word(), 4);
         copy(&view, semaphores + 0x1000, 0x100, 8).unwrap();
-        assert_eq!(view.read_pair(0x100, &mut 0).unwrap()[0], 5 | 4 << 32);
+        assert_eq!(view.read_pair(0x100).unwrap()[0], 5 | 4 << 32);
         assert!(copy(&view, TAG | 0x10000, semaphores + 0x1402, 4).is_err(), "not a word");
         assert!(copy(&view, TAG | 0x10000, semaphores + 0x1400, 6).is_err(), "odd bytes");
         copy(&view, TAG | 0x10000, semaphores + 4 * 3, 4).unwrap();

@@ -6,10 +6,12 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use vm_memory::VolatileSlice;
+
 use super::descriptor::{DESCRIPTOR_BYTES, Descriptor};
-use super::queue::{Direction, Job, Partial, Queue, QueueError};
+use super::queue::{Direction, Job, Partial, Queue, QueueError, RingJob};
 use super::{QueueId, Shared};
-use crate::bus::{Access, Span, Unmapped, View};
+use crate::bus::{Access, Span, Unmapped, View, pair_at};
 
 /// A job ends after so many TX descriptors or bytes, so that others get their turn and a new DMA table is
 /// soon in force. A full one costs far more than the two lock operations around it.
@@ -30,12 +32,15 @@ pub(super) fn execute(
     // Pairs with the release that a driver puts before its doorbell: descriptors are read after it.
     fence(Ordering::Acquire);
     let view = shared.bus.view();
+    let ring = |ring: &RingJob| view.memory_from(ring.base, u64::from(ring.len) * DESCRIPTOR_BYTES);
+    let rings = [ring(&job.rings[0]), ring(&job.rings[1])];
     let mut runner = Runner {
         shared,
         queue,
         id,
         masked,
         view: &view,
+        rings,
         hints: Hints::default(),
         bytes: 0,
         source: None,
@@ -63,7 +68,6 @@ fn partial(span: &Span<'_>, last: bool) -> Partial {
 /// Where the last lookups in the DMA table ended.
 #[derive(Default)]
 struct Hints {
-    rings: [usize; 2],
     source: usize,
     target: usize,
 }
@@ -74,6 +78,8 @@ struct Runner<'a> {
     id: QueueId,
     masked: [bool; 2],
     view: &'a View<'a>,
+    /// Memory of the rings, from their base on as far as it is one piece: nearly always all.
+    rings: [Option<VolatileSlice<'a>>; 2],
     hints: Hints,
     bytes: u64,
     /// The TX descriptor at hand, and whether it is the last of its packet.
@@ -164,11 +170,14 @@ impl Runner<'_> {
 
     /// Reads the head descriptor of a ring and checks its phase.
     #[inline]
-    fn fetch(&mut self, job: &Job, direction: Direction) -> Result<Descriptor, (Direction, QueueError)> {
+    fn fetch(&self, job: &Job, direction: Direction) -> Result<Descriptor, (Direction, QueueError)> {
         let ring = &job.rings[direction as usize];
-        let address = ring.base.wrapping_add(u64::from(ring.head.index) * DESCRIPTOR_BYTES);
-        let hint = &mut self.hints.rings[direction as usize];
-        let words = self.view.read_pair(address, hint).map_err(unmapped(job, direction))?;
+        let offset = u64::from(ring.head.index) * DESCRIPTOR_BYTES;
+        let memory = self.rings[direction as usize].as_ref();
+        let words = match memory.and_then(|memory| pair_at(memory, offset)) {
+            Some(words) => words,
+            None => self.view.read_pair(ring.base.wrapping_add(offset)).map_err(unmapped(job, direction))?,
+        };
         let descriptor = Descriptor::decode(words);
         if descriptor.ring_id != ring.head.ring_id {
             if !self.masked[direction as usize] {
