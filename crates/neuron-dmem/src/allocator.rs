@@ -10,19 +10,12 @@ use neuron_ndl::AllocRequest as DriverRequest;
 use crate::device::DeviceMemory;
 use crate::dmem::{Dmem, Shared};
 use crate::error::DmemError;
+use crate::kind::AllocatorKind;
 use crate::list::LiveList;
 use crate::log::OwnerRow;
+use crate::owners::Listed;
 use crate::report::capture::core_bytes;
 use crate::report::{Asked, Model, OomReport};
-
-/// What an allocator's handles belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AllocatorKind {
-    /// A core, for as long as the runtime runs.
-    Global,
-    /// One model.
-    Model,
-}
 
 /// Allocates for one core and lists what lives.
 ///
@@ -113,10 +106,11 @@ impl Allocator {
             return Err(DmemError::NoCore { device, core, cores: geometry.cores });
         }
         let row = memory.log().owner(kind, core, label);
-        let live = Arc::default();
+        let live: Arc<LiveList<Shared>> = Arc::default();
+        let listed: Arc<dyn Listed> = Arc::clone(&live) as _;
         let usage = memory.usage();
         let before = (0..geometry.cores).map(|core| core_bytes(&usage, core)).collect();
-        let model = memory.owners().register(kind, core, label, &live, before);
+        let model = memory.owners().register(kind, core, label, &listed, before);
         Ok(Self { memory: Arc::clone(memory), kind, core, model, live, row })
     }
 

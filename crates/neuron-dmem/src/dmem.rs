@@ -10,6 +10,7 @@ use crate::device::DeviceMemory;
 use crate::error::DmemError;
 use crate::list::{Key, LiveList};
 use crate::log::{Charge, OwnerRow, Record};
+use crate::owners::{Held, Listed};
 use crate::transfer::{self, HostBytes};
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
@@ -50,6 +51,22 @@ impl Drop for Ledger {
         if let (Some(list), Some(place)) = (self.list.upgrade(), self.place.get()) {
             list.remove(*place);
         }
+    }
+}
+
+impl Listed for LiveList<Shared> {
+    fn held(&self) -> Vec<Held> {
+        let held = |shared: Arc<Shared>| {
+            let request = shared.memory.request();
+            Held {
+                usage: shared.usage,
+                size: request.size,
+                host: request.host,
+                hbm: request.hbm,
+                hint: shared.hint.clone(),
+            }
+        };
+        self.living().into_iter().map(held).collect()
     }
 }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::allocator::AllocatorKind;
-use crate::dmem::{Dmem, Shared};
-use crate::list::LiveList;
+use neuron_abi::memory::UsageType;
+
+use crate::kind::AllocatorKind;
 use crate::report::{Model, UsageBytes};
 
 /// Number of the first MODEL allocator (`spec/report.md` 3.3, our choice).
@@ -28,7 +28,23 @@ struct State {
 struct Entry {
     model: Option<Model>,
     core: u32,
-    live: Weak<LiveList<Shared>>,
+    live: Weak<dyn Listed>,
+}
+
+/// What lists handles: an allocator's list, which is not known here.
+pub(crate) trait Listed: std::fmt::Debug + Send + Sync {
+    /// What lives.
+    fn held(&self) -> Vec<Held>;
+}
+
+/// What a report needs of a handle.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) usage: UsageType,
+    pub(crate) size: u64,
+    pub(crate) host: bool,
+    pub(crate) hbm: u32,
+    pub(crate) hint: Option<Box<str>>,
 }
 
 /// An allocator and the handles it lists.
@@ -37,7 +53,7 @@ pub(crate) struct Owner {
     /// `None` for a GLOBAL one.
     pub(crate) model: Option<Model>,
     pub(crate) core: u32,
-    pub(crate) live: Vec<Dmem>,
+    pub(crate) live: Vec<Held>,
 }
 
 /// The begin of a load: a MODEL allocator was made.
@@ -67,7 +83,7 @@ impl Owners {
         kind: AllocatorKind,
         core: u32,
         label: &str,
-        live: &Arc<LiveList<Shared>>,
+        live: &Arc<dyn Listed>,
         before: Vec<UsageBytes>,
     ) -> Option<Model> {
         let mut state = self.lock();
@@ -86,15 +102,14 @@ impl Owners {
 
     /// Allocators that live, oldest first, with their handles.
     pub(crate) fn living(&self) -> Vec<Owner> {
-        // Handles may be the last of their kind here, and freeing takes other locks.
+        // A handle may be the last of its kind when it is looked at, and freeing takes other
+        // locks.
         let entries: Vec<_> = {
             let state = self.lock();
             let listed = state.entries.iter();
             listed.filter_map(|it| Some((it.model.clone(), it.core, it.live.upgrade()?))).collect()
         };
-        let handles =
-            |live: Arc<LiveList<Shared>>| live.living().into_iter().map(Dmem::from_shared).collect();
-        entries.into_iter().map(|(model, core, live)| Owner { model, core, live: handles(live) }).collect()
+        entries.into_iter().map(|(model, core, live)| Owner { model, core, live: live.held() }).collect()
     }
 
     /// The newest load on any of these cores.

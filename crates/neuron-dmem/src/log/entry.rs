@@ -22,7 +22,7 @@
 
 use neuron_abi::memory::{MemLocation, UsageType};
 
-use super::layout::{ENTRY, mix};
+use super::format::{ENTRY, mix};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

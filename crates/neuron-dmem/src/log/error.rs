@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::layout::{MAX_CAPACITY, VERSION};
+use super::format::{MAX_CAPACITY, VERSION};
 
 /// Why a log cannot be written or read.
 #[derive(Debug, thiserror::Error)]

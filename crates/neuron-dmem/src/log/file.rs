@@ -15,9 +15,9 @@ use vm_memory::mmap::{MmapRegionBuilder, MmapRegionError};
 use vm_memory::{FileOffset, MmapRegion};
 
 use super::error::{Damage, LogError};
+use super::layout::begin;
 use super::layout::{HEADER, Header, MAGIC};
 use super::words::{WORD, Words};
-use super::writer::begin;
 
 /// Bytes of the header.
 const HEADER_BYTES: usize = HEADER * WORD;

@@ -13,14 +13,12 @@
 //! | next page.. | rows: owners and hints, 16 words each |
 
 use super::error::Damage;
+pub(super) use super::format::{ENTRY, MAX_CAPACITY, ROW, ROW_METER, ROW_TEXT, VERSION, mix};
+use super::rows::FIRST_ROW;
 use super::words::{WORD, Words};
 
 /// `NEURONML`, as the first eight bytes of a file.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"NEURONML");
-/// Version of this layout.
-pub(super) const VERSION: u64 = 1;
-/// Most entries that a ring can have: 4 GiB of them (our choice).
-pub(super) const MAX_CAPACITY: u64 = 1 << 26;
 /// Most rows: 128 MiB of them (our choice).
 pub(super) const MAX_ROWS: u64 = 1 << 20;
 
@@ -57,16 +55,6 @@ pub(super) const JOURNAL_PAIRS: usize = (JOURNAL - 2) / 2;
 
 /// First entry.
 const RING: usize = 2048;
-/// Words of an entry.
-pub(super) const ENTRY: usize = 8;
-
-/// Words of a row.
-pub(super) const ROW: usize = 16;
-/// Where a row's meter starts, and its text.
-pub(super) const ROW_METER: usize = 1;
-pub(super) const ROW_TEXT: usize = 4;
-/// Bytes of text in a row; a longer text is cut.
-pub(super) const TEXT: usize = (ROW - ROW_TEXT) * WORD;
 
 const PAGE: usize = 4096 / WORD;
 
@@ -169,7 +157,7 @@ impl Header {
         }
         if words.load(HEADER_CHECK) != mix(0, &found[..HEADER_CHECK])
             || capacity > MAX_CAPACITY
-            || !(super::rows::FIRST_ROW..=MAX_ROWS).contains(&rows)
+            || !(FIRST_ROW..=MAX_ROWS).contains(&rows)
         {
             return Err(Damage::Header);
         }
@@ -184,12 +172,9 @@ impl Header {
     }
 }
 
-/// A number that any change of the words changes with near certainty. Against accidents,
-/// not against forgers.
-pub(super) fn mix(seed: u64, words: &[u64]) -> u64 {
-    // The odd constant is the golden ratio's.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mixed =
-        words.iter().fold(seed ^ FACTOR, |mixed, word| (mixed.rotate_left(29) ^ word).wrapping_mul(FACTOR));
-    mixed ^ (mixed >> 32)
+/// Makes zeroed words a log without events.
+pub(super) fn begin(words: Words, header: &Header) -> Words {
+    header.write(&words);
+    words.publish(ROWS_USED, FIRST_ROW);
+    words
 }

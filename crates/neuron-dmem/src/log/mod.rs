@@ -44,6 +44,7 @@ mod check;
 mod entry;
 mod error;
 mod file;
+mod format;
 mod layout;
 mod meters;
 mod options;

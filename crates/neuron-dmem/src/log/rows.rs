@@ -14,9 +14,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::allocator::AllocatorKind;
+use crate::kind::AllocatorKind;
 
-use super::layout::{ROW, ROW_METER, ROW_TEXT, TEXT};
+use super::format::{ROW, ROW_METER, ROW_TEXT, TEXT};
 use super::words::WORD;
 
 pub(super) const OTHER_OWNERS: u32 = 1;

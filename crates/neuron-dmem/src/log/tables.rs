@@ -11,7 +11,7 @@ use super::layout::{Geometry, METER, METERS, ROW};
 use super::meters;
 use super::rows::{FIRST_ROW, OTHER_HINTS, OTHER_OWNERS, Row, RowKind};
 use super::words::Words;
-use crate::allocator::AllocatorKind;
+use crate::kind::AllocatorKind;
 use crate::usage::Usage;
 
 /// What an event shows for a hint that found no row.

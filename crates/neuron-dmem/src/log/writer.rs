@@ -14,14 +14,14 @@ use super::entry::{Action, Entry, Padding};
 use super::error::LogError;
 use super::layout::{
     APPLIED, CLOSED, COMMITTED, FIRST, Geometry, Header, JOURNAL_PAIRS, METER, METERS, ROW_CHANGES,
-    ROW_METER, ROW_TEXT, ROWS_USED, WRITTEN, journal,
+    ROW_METER, ROW_TEXT, ROWS_USED, WRITTEN, begin, journal,
 };
 use super::options::LogOptions;
-use super::rows::{FIRST_ROW, OTHER_HINTS, OTHER_OWNERS, Place, Row, RowIndex, RowKind, cut, text_words};
+use super::rows::{OTHER_HINTS, OTHER_OWNERS, Place, Row, RowIndex, RowKind, cut, text_words};
 use super::tables::{Event, Statistics, Tables, read_meters, read_row};
 use super::words::Words;
 use super::{file, meters};
-use crate::allocator::AllocatorKind;
+use crate::kind::AllocatorKind;
 use crate::usage::Usage;
 
 /// The usage log of a device (`dma_mem_log_t`): counters with their peaks, and a ring of the
@@ -194,13 +194,6 @@ impl UsageLog {
         writer.log(Entry { action: Action::Free, ..*entry });
         entry.referenced().for_each(|row| writer.index.release(row));
     }
-}
-
-/// Makes zeroed words a log without events.
-pub(super) fn begin(words: Words, header: &Header) -> Words {
-    header.write(&words);
-    words.publish(ROWS_USED, FIRST_ROW);
-    words
 }
 
 impl Drop for UsageLog {

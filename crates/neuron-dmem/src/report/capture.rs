@@ -8,16 +8,14 @@ use neuron_abi::arch::HbmRange;
 use neuron_abi::memory::UsageType;
 
 use super::bytes::UsageBytes;
-use super::cause::Cause;
 use super::column::PRINTED_ORDER;
 use super::records::Chunk;
 use super::snapshot::{
-    Asked, CategoryGrowth, CoreUsage, Growth, HbmState, HintUsage, Hints, ModelUsage, OomReport,
+    Asked, CategoryGrowth, Cause, CoreUsage, Growth, HbmState, HintUsage, Hints, ModelUsage, OomReport,
 };
 use super::time::Time;
 use crate::device::DeviceMemory;
-use crate::dmem::Dmem;
-use crate::owners::{Load, Owner};
+use crate::owners::{Held, Load, Owner};
 use crate::room::Room;
 use crate::usage::Usage;
 
@@ -71,11 +69,7 @@ fn core_usage(core: u32, usage: &Usage, owners: &[Owner]) -> CoreUsage {
     let of_core = owners.iter().filter(|owner| owner.core == core);
     let models = of_core.filter_map(|owner| {
         let mut bytes = UsageBytes::default();
-        owner
-            .live
-            .iter()
-            .filter(|dmem| !dmem.is_host())
-            .for_each(|dmem| bytes.add(dmem.usage(), dmem.size()));
+        owner.live.iter().filter(|held| !held.host).for_each(|held| bytes.add(held.usage, held.size));
         Some(ModelUsage { model: owner.model.clone()?, bytes })
     });
     CoreUsage { core, bytes: core_bytes(usage, core), models: models.collect() }
@@ -83,10 +77,10 @@ fn core_usage(core: u32, usage: &Usage, owners: &[Owner]) -> CoreUsage {
 
 fn hints(hbm: u32, counted: u64, owners: &[Owner]) -> Hints {
     let mut by_hint: HashMap<(Option<&str>, UsageType), (u64, u64)> = HashMap::new();
-    let on_hbm = |dmem: &&Dmem| !dmem.is_host() && dmem.hbm() == hbm;
-    for dmem in owners.iter().flat_map(|owner| &owner.live).filter(on_hbm) {
-        let (bytes, allocations) = by_hint.entry((dmem.hint(), dmem.usage())).or_default();
-        *bytes = bytes.saturating_add(dmem.size());
+    let on_hbm = |held: &&Held| !held.host && held.hbm == hbm;
+    for held in owners.iter().flat_map(|owner| &owner.live).filter(on_hbm) {
+        let (bytes, allocations) = by_hint.entry((held.hint.as_deref(), held.usage)).or_default();
+        *bytes = bytes.saturating_add(held.size);
         *allocations += 1;
     }
     let mut all: Vec<_> = by_hint.into_iter().collect();

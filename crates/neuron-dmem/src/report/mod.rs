@@ -53,7 +53,6 @@ mod table;
 mod time;
 
 pub use bytes::UsageBytes;
-pub use cause::{Cause, CauseKind};
 pub use column::{Column, Form, category_key};
 pub use csv::CsvError;
 pub use failure_log::FailureLog;
@@ -64,7 +63,8 @@ pub use prefix::{Origin, Prefix};
 pub use records::{Action, Chunk, Event};
 pub use size::{Size, SizeError};
 pub use snapshot::{
-    Asked, CategoryGrowth, CoreUsage, Growth, HbmState, HintUsage, Hints, Model, ModelUsage, OomReport,
+    Asked, CategoryGrowth, Cause, CauseKind, CoreUsage, Growth, HbmState, HintUsage, Hints, Model,
+    ModelUsage, OomReport,
 };
 pub use table::{Cell, Label, NeffName, Row, Table};
 pub use time::Time;

@@ -8,13 +8,44 @@ use neuron_abi::memory::{Aggregate, MemLocation, UsageType};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::bytes::UsageBytes;
-use super::cause::Cause;
 use super::column::{Column, Form};
 use super::records::Chunk;
 use super::size::Size;
 use super::table::{Cell, Label, NeffName, Row, Table};
 use super::time::Time;
 use crate::room::Room;
+
+/// Why an allocation found no room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Which kind of reason.
+    pub kind: CauseKind,
+    /// The same as one sentence, with figures and what to do.
+    pub sentence: String,
+}
+
+/// Kinds of reasons, from the room there was right after the refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// No pool of the HBM is as large as the request, full or empty.
+    LargerThanPool,
+    /// Less is left in both pools together than was asked for.
+    Capacity,
+    /// Enough is left in both pools together, and too little in each.
+    PoolSplit,
+    /// A pool has enough, in pieces that are too small.
+    Fragmentation,
+    /// A piece is large enough, and has no aligned place for the request.
+    Alignment,
+    /// By what the driver lists the request would fit: memory was freed meanwhile, or the
+    /// driver has another reason.
+    FitsNow,
+    /// The driver cannot list what lives.
+    Unknown,
+    /// Host memory: no contiguous block of the size.
+    HostContiguous,
+}
 
 /// An allocation that found no room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex};
 
+use super::super::layout::begin;
 use super::super::layout::{COMMITTED, Geometry, Header};
 use super::super::words::Words;
-use super::super::writer::begin;
 use super::super::{Event, LogFile, Repair, Statistics, UsageLog, WriterState};
 
 /// Every store of a writer, and what its log holds after each update.

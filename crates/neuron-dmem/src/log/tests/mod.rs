@@ -8,7 +8,7 @@ mod model;
 use neuron_abi::memory::{MemLocation, UsageType};
 
 use super::{Charge, OwnerRow, Record, UsageLog};
-use crate::allocator::AllocatorKind;
+use crate::kind::AllocatorKind;
 
 fn record(size: u64) -> Record {
     Record {

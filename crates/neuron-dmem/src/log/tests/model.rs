@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::{
     Action, Amount, Charge, Event, LogFile, LogOptions, OwnerRow, Record, UsageLog, WriterState,
 };
-use crate::allocator::AllocatorKind;
+use crate::kind::AllocatorKind;
 
 #[derive(Clone, Debug)]
 enum Step {
