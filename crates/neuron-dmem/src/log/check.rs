@@ -48,6 +48,12 @@ pub(super) fn recount<'a>(
             None => return Err(Damage::Event { number, first, end }),
         }
     }
+    // What is stored cannot be compared behind a torn event; at least the HBMs must add up.
+    let of_hbms = counters.iter().take(meters::CHANNELS);
+    let of_hbms = of_hbms.fold(0_u64, |sum, counter| sum.wrapping_add(counter.now));
+    if torn.is_some() && counters.get(meters::DEVICE).is_some_and(|device| device.now != of_hbms) {
+        return Err(Damage::State { what: "base" });
+    }
     let complete = first == 0;
     let stored = tables.meters.iter_mut().enumerate();
     for ((index, meter), running) in stored.zip(&counters) {

@@ -288,19 +288,31 @@ impl Writer {
             Place::Fresh(row) | Place::Recycled(row) => row,
         };
         let at = self.geometry.row(row.into());
-        // Nameless until the transaction: the text alone is not whole.
-        self.words.publish(at, 0);
+        let recycled = matches!(place, Place::Recycled(_));
+        if recycled {
+            // Nameless in a transaction of its own: until the next one the text is not whole.
+            self.set_row_head(at, 0);
+            for word in at + ROW_METER..at + ROW_TEXT {
+                self.set(word, 0);
+            }
+            self.commit();
+        }
         self.words.store_block(at + ROW_TEXT, &text_words(text));
-        self.set(at, kind.head(text.len()));
-        for word in at + ROW_METER..at + ROW_TEXT {
-            self.set(word, 0);
+        let head = kind.head(text.len());
+        if recycled {
+            self.set_row_head(at, head);
+        } else {
+            self.set(at, head);
         }
         self.set(ROWS_USED, self.index.used());
-        if matches!(place, Place::Recycled(_)) {
-            self.set(ROW_CHANGES, self.words.load(ROW_CHANGES).wrapping_add(1));
-        }
         self.commit();
         row
+    }
+
+    /// Changes the head of a row that readers may have copied.
+    fn set_row_head(&mut self, at: usize, head: u64) {
+        self.set(at, head);
+        self.set(ROW_CHANGES, self.words.load(ROW_CHANGES).wrapping_add(1));
     }
 
     fn leave(&mut self, row: u32) {
@@ -309,8 +321,7 @@ impl Writer {
             return;
         };
         let head = RowKind::Owner { kind, core, left: true }.head(text.len());
-        self.set(self.geometry.row(row.into()), head);
-        self.set(ROW_CHANGES, self.words.load(ROW_CHANGES).wrapping_add(1));
+        self.set_row_head(self.geometry.row(row.into()), head);
         self.commit();
     }
 
