@@ -19,25 +19,46 @@ pub struct DeviceMemory {
     owners: Owners,
 }
 
+/// How the memory of a device is used and accounted. The default is the runtime's: staged
+/// copies, a log in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    path: Path,
+    log: LogOptions,
+}
+
+impl Setup {
+    /// Copies device memory this way.
+    #[must_use]
+    pub fn path(self, path: Path) -> Self {
+        Self { path, ..self }
+    }
+
+    /// Keeps this log.
+    #[must_use]
+    pub fn log(self, log: LogOptions) -> Self {
+        Self { log, ..self }
+    }
+}
+
 impl DeviceMemory {
-    /// An empty log in memory over an open device, with the runtime's default way to copy.
+    /// An open device as the runtime uses it: see [`Setup`].
     pub fn new(device: Arc<Device>) -> Arc<Self> {
-        Self::with_path(device, Path::Staged)
-    }
-
-    /// An empty log in memory over an open device whose memory is copied this way.
-    pub fn with_path(device: Arc<Device>, path: Path) -> Arc<Self> {
         let log = UsageLog::in_memory(device.facts().index);
-        Arc::new(Self { device, path, log, owners: Owners::default() })
+        Self::assemble(device, Setup::default(), log)
     }
 
-    /// As [`with_path`](Self::with_path), with a log of one's choice.
+    /// As [`new`](Self::new), set up as one likes.
     ///
     /// # Errors
-    /// Those of making it.
-    pub fn with_log(device: Arc<Device>, path: Path, options: &LogOptions) -> Result<Arc<Self>, LogError> {
-        let log = UsageLog::new(device.facts().index, options)?;
-        Ok(Arc::new(Self { device, path, log, owners: Owners::default() }))
+    /// Those of making the log.
+    pub fn with(device: Arc<Device>, setup: Setup) -> Result<Arc<Self>, LogError> {
+        let log = UsageLog::new(device.facts().index, &setup.log)?;
+        Ok(Self::assemble(device, setup, log))
+    }
+
+    fn assemble(device: Arc<Device>, setup: Setup, log: UsageLog) -> Arc<Self> {
+        Arc::new(Self { device, path: setup.path, log, owners: Owners::default() })
     }
 
     /// How device memory is copied.

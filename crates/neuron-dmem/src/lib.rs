@@ -8,7 +8,7 @@
 //!
 //! | you look for | go to |
 //! |---|---|
-//! | a device to allocate on | [`DeviceMemory`] |
+//! | a device to allocate on | [`DeviceMemory`], [`Setup`] |
 //! | allocating | [`Allocator`], [`AllocRequest`] |
 //! | a handle: copy, map, drop to free | [`Dmem`] |
 //! | how a copy is cut and overlapped | [`transfer`] |
@@ -51,7 +51,7 @@ pub mod transfer;
 mod usage;
 
 pub use allocator::{AllocRequest, Allocator};
-pub use device::DeviceMemory;
+pub use device::{DeviceMemory, Setup};
 pub use dmem::Dmem;
 pub use error::{DmemError, TransferDirection};
 pub use kind::AllocatorKind;

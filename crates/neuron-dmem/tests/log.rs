@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use neuron_abi::memory::{Aggregate, MemLocation, UsageType};
 use neuron_dmem::log::{Action, Amount, LogFile, LogOptions};
-use neuron_dmem::transfer::Path;
-use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Dmem, Usage};
+use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Dmem, Setup, Usage};
 use neuron_ndl::Device;
 use neuron_ndl::software::{Execution, Machine, MachineOptions};
 use proptest::prelude::*;
@@ -15,7 +14,7 @@ use proptest::prelude::*;
 fn memory(options: &LogOptions) -> Arc<DeviceMemory> {
     let machine = MachineOptions { execution: Execution::Inline, ..MachineOptions::default() };
     let machine = Machine::with_options("trn1.2xlarge", machine).unwrap();
-    DeviceMemory::with_log(Device::open(&machine, 0).unwrap(), Path::Staged, options).unwrap()
+    DeviceMemory::with(Device::open(&machine, 0).unwrap(), Setup::default().log(options.clone())).unwrap()
 }
 
 fn actions(memory: &DeviceMemory) -> Vec<(Action, u64)> {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use neuron_abi::memory::UsageType;
 use neuron_dmem::log::{Action, LogError, LogFile, LogOptions, Repair, WriterState};
-use neuron_dmem::transfer::Path as Route;
-use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Dmem};
+use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Dmem, Setup};
 use neuron_driver::hw::VirtualClock;
 use neuron_ndl::Device;
 use neuron_ndl::software::{Execution, Machine, MachineOptions};
@@ -54,7 +53,7 @@ fn child_works_until_it_is_killed() {
     let machine = Machine::with_options("trn1.2xlarge", options).unwrap();
     let device = Device::open(&machine, 0).unwrap();
     let options = LogOptions::default().events(capacity).names(40).file(variable(FILE));
-    let memory = DeviceMemory::with_log(device, Route::Staged, &options).unwrap();
+    let memory = DeviceMemory::with(device, Setup::default().log(options)).unwrap();
     let seed: u64 = variable(SEED).parse().unwrap();
     std::thread::scope(|scope| {
         for core in 0..2 {

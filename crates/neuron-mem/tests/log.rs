@@ -13,8 +13,7 @@ use common::Folder;
 use common::run::{Ran, command};
 use neuron_abi::memory::UsageType;
 use neuron_dmem::log::LogOptions;
-use neuron_dmem::transfer;
-use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory};
+use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Setup};
 use neuron_mem::exit::Exit;
 use neuron_ndl::Device;
 use neuron_ndl::software::Machine;
@@ -129,7 +128,7 @@ fn a_running_process_is_followed_until_it_ends() {
     let machine = Machine::new("trn1.2xlarge").unwrap();
     let options = LogOptions::default().events(10).names(10).file(&path);
     let device = Device::open(&machine, 0).unwrap();
-    let memory = DeviceMemory::with_log(device, transfer::Path::Staged, &options).unwrap();
+    let memory = DeviceMemory::with(device, Setup::default().log(options)).unwrap();
     let model = Allocator::labelled(&memory, AllocatorKind::Model, 0, "live").unwrap();
 
     let mut follow = command("log --follow --json");

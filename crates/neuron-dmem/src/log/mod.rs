@@ -16,15 +16,14 @@
 //! ```
 //! use neuron_abi::memory::{Aggregate, UsageType};
 //! use neuron_dmem::log::{LogFile, LogOptions, WriterState};
-//! use neuron_dmem::transfer::Path;
-//! use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory};
+//! use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Setup};
 //! use neuron_ndl::{Device, software::Machine};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("usage.log");
 //! let machine = Machine::new("trn1.2xlarge")?;
 //! let options = LogOptions::default().events(1000).file(&path);
-//! let memory = DeviceMemory::with_log(Device::open(&machine, 0)?, Path::Staged, &options)?;
+//! let memory = DeviceMemory::with(Device::open(&machine, 0)?, Setup::default().log(options))?;
 //! let model = Allocator::labelled(&memory, AllocatorKind::Model, 0, "llama")?;
 //! let weight = model.allocate(&AllocRequest::device(1 << 20, UsageType::Weight).hint("w"))?;
 //!

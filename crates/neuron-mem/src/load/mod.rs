@@ -11,9 +11,9 @@ mod session;
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 
-use neuron_dmem::DeviceMemory;
 use neuron_dmem::log::LogOptions;
 use neuron_dmem::transfer::Path;
+use neuron_dmem::{DeviceMemory, Setup};
 use neuron_ndl::Device;
 use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
 
@@ -71,8 +71,8 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
     let progress = progress(args, &model);
 
     let path = path(args.transfer, &device);
-    let memory =
-        DeviceMemory::with_log(Arc::clone(&device), path, &log_options).map_err(log::cannot_write)?;
+    let setup = Setup::default().path(path).log(log_options);
+    let memory = DeviceMemory::with(Arc::clone(&device), setup).map_err(log::cannot_write)?;
     let session = Session { memory: &memory, model: &model, stop, progress: &progress };
     let baseline = session.driver_bytes()?;
     let outcome = session.run(&cores, !args.no_verify);
