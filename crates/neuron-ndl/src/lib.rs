@@ -15,6 +15,7 @@
 //! | what no ioctl shows | [`introspect`] |
 //! | a machine with no hardware in it | [`software`] |
 //! | writing a backend | [`backend`] |
+//! | watching calls, and refusing some | [`intercept`] |
 //!
 //! `unsafe` lives in two places: [`backend`]'s contract that pointers inside argument
 //! bytes are valid and descriptors are the caller's, which [`Device`] fulfils, and the
@@ -25,6 +26,7 @@ mod device;
 mod engine;
 mod error;
 mod export;
+pub mod intercept;
 pub mod introspect;
 mod memory;
 mod open;
