@@ -1,8 +1,10 @@
 //! What stands behind a device: something that takes a command word and argument bytes.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
+use neuron_abi::limits::MAX_DEVICES;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
 use crate::introspect::Introspection;
@@ -11,9 +13,12 @@ use crate::introspect::Introspection;
 /// (`spec/ndl.md` 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// All commands. Attaches the process to the device.
+    /// To read and write: all commands, and what memory is allocated and mapped through.
+    /// Attaches the process to the device.
     Full,
-    /// Discovery only, attaches nothing.
+    /// To read: the same commands, for what needs no file of its own. Attaches too.
+    ReadOnly,
+    /// To write: discovery only, attaches nothing.
     Misc,
 }
 
@@ -27,6 +32,42 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// The errno of `open(2)` on the device node: ENOENT if there is no such device.
     fn open(&self, index: u8, lane: Lane) -> Result<Box<dyn DeviceFile>, Errno>;
+
+    /// The misc lane of the machine, for questions that any device answers: the lowest number
+    /// that opens (our choice, `spec/ndl.md` 8.3).
+    ///
+    /// # Errors
+    /// If none opens, why one that is there does not; ENOENT if there is none.
+    fn misc(&self) -> Result<Box<dyn DeviceFile>, Errno> {
+        lowest(|index| self.open(index, Lane::Misc))
+    }
+}
+
+/// The first of all device numbers that opens.
+pub(crate) fn lowest<T>(open: impl Fn(u8) -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut refused = Errno::ENOENT;
+    for index in 0..MAX_DEVICES as u8 {
+        match open(index) {
+            Ok(opened) => return Ok(opened),
+            Err(errno) if refused == Errno::ENOENT => refused = errno,
+            Err(_) => {}
+        }
+    }
+    Err(refused)
+}
+
+impl<B: Backend + ?Sized> Backend for Arc<B> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn open(&self, index: u8, lane: Lane) -> Result<Box<dyn DeviceFile>, Errno> {
+        (**self).open(index, lane)
+    }
+
+    fn misc(&self) -> Result<Box<dyn DeviceFile>, Errno> {
+        (**self).misc()
+    }
 }
 
 /// An open device file. Closing it is dropping it.
@@ -72,6 +113,12 @@ impl Mapping {
     /// As [`new`](Self::new), of pages that can only be read.
     pub fn read_only(region: MmapRegion, hold: Option<Box<dyn Any + Send + Sync>>) -> Self {
         Self { region, writable: false, _hold: hold }
+    }
+
+    /// The same, with one thing more to drop after it is unmapped.
+    pub(crate) fn holding(self, more: Box<dyn Any + Send + Sync>) -> Self {
+        let Self { region, writable, _hold } = self;
+        Self { region, writable, _hold: Some(Box::new((_hold, more))) }
     }
 
     /// Whether the pages can be written.

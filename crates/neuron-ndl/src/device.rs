@@ -2,34 +2,21 @@
 
 use std::sync::Arc;
 
-use neuron_abi::arch::{Generation, Geometry};
+use neuron_abi::arch::{CompatRange, Geometry};
 use neuron_abi::arg::{self, AppInfo, MemChunkEntry};
 use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
-use neuron_abi::features::Features;
 use neuron_abi::limits::{MAX_CORES, MAX_PROCESSES};
 use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::backend::{Backend, Lane};
-use crate::error::NdlError;
+use crate::backend::{Backend, Lane, Mapping};
+use crate::compat::{Compat, FallbackHook};
+use crate::error::{Detail, NdlError};
+use crate::facts::{self, DeviceFacts};
 use crate::memory::{AllocRequest, CopyBuffer, Memory};
 use crate::open::OpenDevice;
-
-/// What a device said of itself when it was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceFacts {
-    /// The N of `/dev/neuronN`.
-    pub index: u8,
-    /// Generation.
-    pub generation: Generation,
-    /// PCI revision.
-    pub revision: u32,
-    /// What the driver can do.
-    pub features: Features,
-    /// Connected devices.
-    pub neighbours: Vec<u32>,
-}
+use crate::windows;
 
 /// Handle of an asynchronous copy: what the next copy, or a wait, names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +49,24 @@ pub struct CopyRequest<'a> {
     pub bytes: u64,
 }
 
+/// Bytes of the longest buffer copy that goes to the driver in one: 2 GiB, whole pieces of its
+/// own 64 KiB.
+const BUFFER_COPY_PIECE: u64 = 2 << 30;
+
+/// How a device is opened. The default is the runtime's.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Map every HBM whole (`NEURON_RT_MAP_HBM`): see [`Device::hbm_window`].
+    pub map_hbm: bool,
+    /// Who hears what an older driver makes us do instead; nobody by default.
+    pub on_fallback: Option<FallbackHook>,
+}
+
 /// A device, opened: eight bounce buffers and what the driver said of itself.
 #[derive(Debug)]
 pub struct Device {
+    /// Unmapped first.
+    hbm_windows: Vec<Mapping>,
     copy_buffers: Vec<CopyBuffer>,
     open: Arc<OpenDevice>,
     facts: DeviceFacts,
@@ -72,20 +74,35 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens device `index`: facts, features, then a bounce buffer for each of eight
-    /// cores, whatever the device has (`spec/ndl.md` 5).
+    /// Opens device `index` with default options.
     ///
     /// # Errors
-    /// The failing step; what was done before it is undone.
+    /// As [`open_with`](Self::open_with).
     pub fn open(backend: &dyn Backend, index: u8) -> Result<Arc<Self>, NdlError> {
+        Self::open_with(backend, index, &OpenOptions::default())
+    }
+
+    /// Opens device `index`: its node, what it is, whether we speak its driver's version,
+    /// features, a bounce buffer for each of eight cores, whatever the device has, and the HBMs
+    /// if asked (`spec/ndl.md` 5).
+    ///
+    /// # Errors
+    /// The failing step; what was done before it is undone. EPROTONOSUPPORT with
+    /// [`Detail::Versions`] for a driver that is too old or too new.
+    pub fn open_with(backend: &dyn Backend, index: u8, options: &OpenOptions) -> Result<Arc<Self>, NdlError> {
         let operation = "opening the device";
-        let file =
-            backend.open(index, Lane::Full).map_err(|errno| NdlError { device: index, operation, errno })?;
-        let open = Arc::new(OpenDevice { file, index });
-        let facts = facts(&open)?;
-        let copy_buffers =
-            (0..MAX_CORES).map(|core| CopyBuffer::allocate(&open, core)).collect::<Result<_, _>>()?;
-        Ok(Arc::new(Self { copy_buffers, open, facts, backend: backend.name() }))
+        let file = backend.open(index, Lane::Full).map_err(|errno| NdlError::new(index, operation, errno))?;
+        let compat = Compat::new(index, options.on_fallback.clone());
+        let open = Arc::new(OpenDevice { file, index, compat });
+        let facts = DeviceFacts::ask(&open)?;
+        let copy_buffers = (0..MAX_CORES)
+            .map(|core| {
+                CopyBuffer::allocate(&open, core).map_err(|error| error.with(Detail::CopyBuffer { core }))
+            })
+            .collect::<Result<_, _>>()?;
+        let hbm_windows =
+            if options.map_hbm { windows::map_hbms(&open, facts.generation.geometry())? } else { Vec::new() };
+        Ok(Arc::new(Self { hbm_windows, copy_buffers, open, facts, backend: backend.name() }))
     }
 
     pub(crate) fn opened(&self) -> &OpenDevice {
@@ -116,6 +133,23 @@ impl Device {
         self.facts.generation.geometry()
     }
 
+    /// The runtime ids that the driver works with (ioctl 93).
+    ///
+    /// # Errors
+    /// The driver's errno; EINVAL with [`Detail::NoCommand`] if it does not say.
+    pub fn compatible_versions(&self) -> Result<CompatRange, NdlError> {
+        let operation = "asking for the driver's versions";
+        facts::versions(&self.open)?.ok_or_else(|| {
+            let name = cmd::COMPATIBLE_VERSION.name;
+            self.open.failed(operation, Errno::EINVAL).with(Detail::NoCommand(name))
+        })
+    }
+
+    /// All of an HBM, if the device was opened so: whatever lives there, of whatever process.
+    pub fn hbm_window(&self, hbm: u32) -> Option<&Mapping> {
+        self.hbm_windows.get(hbm as usize)
+    }
+
     /// The bounce buffer of a core; no system call (`ndl_get_copy_buf`).
     pub fn copy_buffer(&self, core: u32) -> Option<&CopyBuffer> {
         self.copy_buffers.get(core as usize)
@@ -141,13 +175,13 @@ impl Device {
             src_offset: copy.source_offset,
             dst_offset: copy.destination_offset,
         };
-        // SAFETY: the argument holds no address.
-        unsafe { self.open.call("copying", cmd::MEM_COPY64, argument) }?;
-        Ok(())
+        self.open.copy(&argument)
     }
 
     /// Starts a copy, waits for the one `previous` names, and returns the handle of this
-    /// one. `prefetch` is where a caller will put the bytes next: a hint, 0 for none.
+    /// one. `prefetch` is where a caller will put the bytes next: a hint, 0 for none. With a
+    /// driver that has no asynchronous copies the copy is over, and the handle
+    /// [`SYNC`](WaitHandle::SYNC).
     ///
     /// # Errors
     /// As [`copy`](Self::copy). When the wait for `previous` fails, both are over.
@@ -167,9 +201,7 @@ impl Device {
             pwait_handle: previous.0,
             wait_handle: 0,
         };
-        // SAFETY: the prefetch address is a hint that no driver reads or writes through.
-        let answer = unsafe { self.open.call("copying", cmd::MEM_COPY_ASYNC64, argument) }?;
-        Ok(WaitHandle(answer.wait_handle))
+        self.open.copy_async(&argument).map(WaitHandle)
     }
 
     /// Waits for an asynchronous copy that `memory` is the device end of.
@@ -235,6 +267,10 @@ impl Device {
         unsafe { self.buffer_copy(memory, offset, address, into.len(), false) }
     }
 
+    /// Cut into pieces of which the shipped driver's 32-bit counters can count each
+    /// (`spec/abi.md` 5.4): it would drop the upper half of a longer one's size. Pieces before
+    /// one that fails are copied.
+    ///
     /// # Safety
     /// `len` bytes at `address` are valid to read (`to_memory`) or write.
     unsafe fn buffer_copy(
@@ -245,17 +281,25 @@ impl Device {
         len: usize,
         to_memory: bool,
     ) -> Result<(), NdlError> {
-        let argument = arg::MemBufCopy64 {
-            mem_handle: memory.handle(),
-            buffer: address,
-            size: len as u64,
-            offset,
-            copy_to_mem_handle: to_memory.into(),
-            ..Default::default()
-        };
-        // SAFETY: the buffer is valid by this function's contract.
-        unsafe { self.open.call("copying a buffer", cmd::MEM_BUF_COPY64, argument) }?;
-        Ok(())
+        let len = len as u64;
+        let mut done = 0;
+        loop {
+            let size = (len - done).min(BUFFER_COPY_PIECE);
+            let argument = arg::MemBufCopy64 {
+                mem_handle: memory.handle(),
+                buffer: address.wrapping_add(done),
+                size,
+                offset: offset.saturating_add(done),
+                copy_to_mem_handle: to_memory.into(),
+                ..Default::default()
+            };
+            // SAFETY: the piece lies inside the buffer, which is valid by this function's contract.
+            unsafe { self.open.copy_buffer(&argument) }?;
+            done += size;
+            if done == len {
+                return Ok(());
+            }
+        }
     }
 
     /// Fills part of an allocation with one byte value, by the device itself.
@@ -270,15 +314,13 @@ impl Device {
             size: bytes,
             ..Default::default()
         };
-        // SAFETY: the argument holds no address.
-        unsafe { self.open.call("filling memory", cmd::MEMSET64, argument) }?;
-        Ok(())
+        self.open.memset(&argument)
     }
 
     /// All living blocks of an HBM, of all processes and of the driver, by address.
     ///
     /// # Errors
-    /// The driver's errno.
+    /// The driver's errno; EINVAL with [`Detail::NoCommand`] if it is too old to list them.
     pub fn chunks(&self, hbm: u32) -> Result<Vec<MemChunkEntry>, NdlError> {
         let operation = "listing memory";
         let mut entries: Vec<MemChunkEntry> = Vec::new();
@@ -303,6 +345,10 @@ impl Device {
                 // Grows between two calls are the only reason to ask again.
                 Err(error) if error.errno == Errno::EAGAIN && count > entries.len() => {
                     entries.resize(count + 16, MemChunkEntry::default());
+                }
+                // A driver that has the command does not say EINVAL to any HBM (`spec/abi.md` 4.8).
+                Err(error) if error.errno == Errno::EINVAL => {
+                    return Err(error.with(Detail::NoCommand(cmd::DUMP_MEM_CHUNKS.name)));
                 }
                 Err(error) => return Err(error),
             }
@@ -333,31 +379,4 @@ impl Device {
         let entries = entries.chunks_exact(entry_len).take(count);
         Ok(entries.filter_map(|entry| AppInfo::read_from_bytes(entry).ok()).collect())
     }
-}
-
-fn facts(open: &OpenDevice) -> Result<DeviceFacts, NdlError> {
-    // SAFETY: these three arguments hold no address on the way in.
-    let basic = unsafe {
-        open.call("asking for the generation", cmd::DEVICE_BASIC_INFO, arg::DeviceBasicInfo::default())
-    }?;
-    let info =
-        arg::DeviceDriverInfo { size: size_of::<arg::DeviceDriverInfo>() as u32, ..Default::default() };
-    // SAFETY: as above.
-    let driver = unsafe { open.call("asking for the driver's features", cmd::DRIVER_INFO_GET, info) }?;
-    // SAFETY: as above.
-    let device =
-        unsafe { open.call("asking for the neighbours", cmd::DEVICE_INFO, arg::DeviceInfo::default()) }?;
-    let unknown =
-        NdlError { device: open.index, operation: "a generation we do not know", errno: Errno::ENODEV };
-    Ok(DeviceFacts {
-        index: open.index,
-        generation: Generation::from_raw(basic.architecture).ok_or(unknown)?,
-        revision: basic.revision,
-        features: Features::from_bits(driver.feature_flags1),
-        neighbours: device
-            .connected_devices
-            .into_iter()
-            .take(device.connected_device_count as usize)
-            .collect(),
-    })
 }

@@ -73,7 +73,7 @@ impl Device {
         if count > MAX_RING {
             // No ring is as long: what the driver would say, before room is made for them.
             let device = self.facts().index;
-            return Err(NdlError { device, operation, errno: Errno::EFBIG });
+            return Err(NdlError::new(device, operation, Errno::EFBIG));
         }
         let mut descriptors = vec![Descriptor::default(); count as usize];
         let argument = arg::DmaDescriptorCopyout {

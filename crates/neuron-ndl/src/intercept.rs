@@ -7,19 +7,19 @@
 //! use neuron_ndl::intercept::{Call, Intercepted, Interceptor};
 //! use neuron_ndl::{Device, software::Machine};
 //!
-//! /// A driver that can tell nobody's features.
-//! struct NoDriverInfo;
+//! /// A driver whose host memory is used up.
+//! struct HostFull;
 //!
-//! impl Interceptor for NoDriverInfo {
+//! impl Interceptor for HostFull {
 //!     fn before(&self, call: &Call<'_>) -> Result<(), Errno> {
 //!         match call {
-//!             Call::Ioctl { word, .. } if *word == cmd::DRIVER_INFO_GET.word => Err(Errno::EINVAL),
+//!             Call::Ioctl { word, .. } if *word == cmd::MEM_ALLOC_V2MT64.word => Err(Errno::ENOMEM),
 //!             _ => Ok(()),
 //!         }
 //!     }
 //! }
 //!
-//! let machine = Intercepted::new(Machine::new("trn1.2xlarge")?, Arc::new(NoDriverInfo));
+//! let machine = Intercepted::new(Machine::new("trn1.2xlarge")?, Arc::new(HostFull));
 //! assert!(Device::open(&machine, 0).is_err());
 //! # Ok::<(), neuron_ndl::software::MachineError>(())
 //! ```

@@ -12,31 +12,48 @@
 //! | the bounce buffer of a core | [`CopyBuffer`] |
 //! | copies without a bounce | [`Device::zero_copy`], [`CompletionReader`] |
 //! | state of engines and queues, descriptors in a ring | [`Device::queue_state`] and its neighbours |
+//! | mappable parts, chunks by address, HBM scrub | [`Device::map_part`] and its neighbours |
 //! | what no ioctl shows | [`introspect`] |
+//! | the devices of the running kernel | [`kernel`] |
 //! | a machine with no hardware in it | [`software`] |
+//! | older drivers: what is done instead, who is told | [`Fallback`], [`OpenOptions`] |
+//! | drivers that are too old or too new | [`version`] |
+//! | an older driver, a record of all calls, for tests | [`testing`] |
 //! | writing a backend | [`backend`] |
 //! | watching calls, and refusing some | [`intercept`] |
 //!
-//! `unsafe` lives in two places: [`backend`]'s contract that pointers inside argument
-//! bytes are valid and descriptors are the caller's, which [`Device`] fulfils, and the
-//! software backend's access to the caller's memory and descriptors.
+//! `unsafe` lives in these places: [`backend`]'s contract that pointers inside argument
+//! bytes are valid and descriptors are the caller's, which [`Device`] fulfils; the kernel
+//! backend's system calls; the software backend's access to the caller's memory and
+//! descriptors; and [`testing`], which passes the contract on and looks at batches.
 
 pub mod backend;
+mod compat;
 mod device;
 mod engine;
 mod error;
 mod export;
+mod facts;
 pub mod intercept;
 pub mod introspect;
+pub mod kernel;
 mod memory;
 mod open;
+mod records;
 pub mod software;
+pub mod testing;
+pub mod version;
+mod widths;
+mod windows;
 mod zero_copy;
 
 pub use backend::{Backend, DeviceFile, Lane, Mapping};
-pub use device::{CopyRequest, Device, DeviceFacts, WaitHandle};
+pub use compat::{Fallback, FallbackHook};
+pub use device::{CopyRequest, Device, OpenOptions, WaitHandle};
 pub use engine::QueueState;
-pub use error::NdlError;
+pub use error::{Detail, NdlError};
+pub use facts::DeviceFacts;
 pub use memory::{AllocRequest, COPY_BUFFER_BYTES, CopyBuffer, Memory};
 pub use neuron_udma::descriptor::{self, DecodedRx, DecodedTx, Descriptor};
+pub use records::{ChunkAt, MemoryInfo};
 pub use zero_copy::{Batch, BatchOperation, Completion, CompletionReader, Direction, ZeroCopyOptions};

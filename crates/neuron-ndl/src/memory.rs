@@ -43,19 +43,15 @@ pub struct Memory {
 
 impl Memory {
     pub(crate) fn allocate(device: &Arc<OpenDevice>, request: AllocRequest) -> Result<Self, NdlError> {
-        let mut handle = 0;
-        let argument = arg::MemAllocV2MemType64 {
+        let handle = device.allocate(&arg::MemAllocV2MemType64 {
             size: request.size,
             align: request.align,
             host_memory: request.host.into(),
             dram_channel: request.hbm,
             nc_id: request.core,
             mem_type: request.category as u32,
-            mem_handle: &raw mut handle as u64,
             ..Default::default()
-        };
-        // SAFETY: `mem_handle` points to a local u64 that outlives the call.
-        unsafe { device.call("allocating memory", cmd::MEM_ALLOC_V2MT64, argument) }?;
+        })?;
         // From here on an error frees the memory again.
         let mut memory = Self { device: Arc::clone(device), handle, pa: 0, request };
         memory.pa = memory.query_pa()?;
@@ -70,7 +66,8 @@ impl Memory {
         Ok(pa)
     }
 
-    /// The driver's number for it.
+    /// The driver's number for it: what goes into an argument where the runtime's callers
+    /// have the address of its record (`spec/ndl.md` 1.3).
     pub const fn handle(&self) -> u64 {
         self.handle
     }
@@ -85,7 +82,7 @@ impl Memory {
         &self.request
     }
 
-    /// Maps all of it.
+    /// Maps all of it, anew with each call: who wants one mapping keeps it.
     ///
     /// # Errors
     /// EINVAL for device memory without a window, or the errno of `mmap(2)`.

@@ -1,15 +1,19 @@
 //! An open device file: commands with the errors that name them.
 
 use neuron_abi::cmd::Command;
+use neuron_abi::errno::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::backend::{DeviceFile, Mapping};
+use crate::compat::Compat;
 use crate::error::NdlError;
 
-/// An open file with its number, shared by everything that was allocated through it.
+/// An open file with its number and what is known of the driver behind it, shared by everything
+/// that was allocated through it.
 pub(crate) struct OpenDevice {
     pub(crate) file: Box<dyn DeviceFile>,
     pub(crate) index: u8,
+    pub(crate) compat: Compat,
 }
 
 impl OpenDevice {
@@ -39,15 +43,26 @@ impl OpenDevice {
         argument: &mut [u8],
     ) -> Result<(), NdlError> {
         // SAFETY: passed on to the caller.
-        unsafe { self.file.ioctl(command.word, argument) }.map_err(|errno| NdlError {
-            device: self.index,
-            operation,
-            errno,
-        })
+        let answer = unsafe { self.file.ioctl(command.word, argument) };
+        answer.map_err(|errno| self.failed(operation, errno))
     }
 
     pub(crate) fn map(&self, operation: &'static str, offset: u64, bytes: u64) -> Result<Mapping, NdlError> {
-        self.file.mmap(offset, bytes, true).map_err(|errno| NdlError { device: self.index, operation, errno })
+        self.map_as(operation, offset, bytes, true)
+    }
+
+    pub(crate) fn map_as(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        bytes: u64,
+        writable: bool,
+    ) -> Result<Mapping, NdlError> {
+        self.file.mmap(offset, bytes, writable).map_err(|errno| self.failed(operation, errno))
+    }
+
+    pub(crate) const fn failed(&self, operation: &'static str, errno: Errno) -> NdlError {
+        NdlError::new(self.index, operation, errno)
     }
 }
 

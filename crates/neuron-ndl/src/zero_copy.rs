@@ -75,8 +75,15 @@ impl Device {
         self.facts().features.contains(Features::ZEROCOPY) && self.facts().generation != Generation::V2
     }
 
+    /// Whether to expect [`zero_copy_batches`](Self::zero_copy_batches) to work. No flag tells,
+    /// but the command came with the release that first reports zero-copy (`spec/abi.md` 3, 7).
+    pub fn offers_batches(&self) -> bool {
+        self.offers_zero_copy()
+    }
+
     /// Copies between `buffer` and the allocation at `offset`, and returns when the bytes are
-    /// there.
+    /// there. A driver that does not report zero-copy may have it all the same, in a form that
+    /// reads the same fields (`spec/ndl.md` 8.1): asked by name it is tried, and EINVAL is no.
     ///
     /// # Errors
     /// EINVAL outside the allocation or where zero-copy is not offered; ENOENT for a queue
@@ -250,7 +257,7 @@ impl Device {
     }
 
     fn refused(&self, operation: &'static str) -> NdlError {
-        NdlError { device: self.facts().index, operation, errno: Errno::EINVAL }
+        NdlError::new(self.facts().index, operation, Errno::EINVAL)
     }
 }
 

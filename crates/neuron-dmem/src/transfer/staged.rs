@@ -20,7 +20,7 @@ impl Target<'_> {
 
     /// A range that was checked before and is not there all the same.
     fn refused(&self, operation: &'static str) -> NdlError {
-        NdlError { device: self.device.facts().index, operation, errno: Errno::EINVAL }
+        NdlError::new(self.device.facts().index, operation, Errno::EINVAL)
     }
 
     /// Waits for `handle` if it names a copy. A failing wait is final: the driver has

@@ -216,7 +216,7 @@ impl Backend for Machine {
             _ => Errno::ENODEV,
         })?;
         let mode = match lane {
-            Lane::Full => OpenMode::Full,
+            Lane::Full | Lane::ReadOnly => OpenMode::Full,
             Lane::Misc => OpenMode::Misc,
         };
         let file = OpenFile::open(&running.driver, self.options.pid, mode)?;
