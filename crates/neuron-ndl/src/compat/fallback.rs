@@ -53,7 +53,7 @@ impl Fallback {
             }
             Self::SyncCopies => ("asynchronous copies", "each piece of a copy is waited for"),
             Self::LookupWithoutHandle => ("handles of looked up memory", "none is told"),
-            Self::NoDriverInfo => ("the driver info", "it is taken to have no optional feature"),
+            Self::NoDriverInfo => ("the driver info", "which forms of commands it takes is tried"),
             Self::NoNeighbours => ("the device info", "no neighbours are known"),
             Self::NoVersions => ("its compatible versions", "they are not checked"),
             // The runtime's own words (`spec/ndl.md` 5).

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! open neuron0 Full: ok
-//! ioctl 80384e66 MEM_ALLOC_V2MT64 0000200000000000 0000000000000000 0100000000000000 ... : ok
-//!   batch ...
+//! ioctl 80084e19 MEM_GET_PA 0200000000000000 [pointer]: ok
+//! mmap 0x410001000 0x200000 rw: ok
 //! ```
 //!
 //! Bytes are in memory's order, eight in a group, before the call. A group that is a user
@@ -56,6 +56,11 @@ impl Tape {
     /// The lines, each ended.
     pub fn text(&self) -> String {
         self.lines().into_iter().fold(String::new(), |text, line| text + &line + "\n")
+    }
+
+    /// A line of the test's own.
+    pub fn note(&self, text: &str) {
+        self.write(format!("# {text}"));
     }
 
     fn write(&self, line: String) {
