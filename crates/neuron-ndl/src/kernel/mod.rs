@@ -27,6 +27,19 @@
 //! An open that says EINTR was waiting for a reset when the process was told to end (`spec/abi.md`
 //! 2.1): it is not made again, or nothing could end the process. An ioctl is only made again
 //! if it just tells. mmap and close are never.
+//!
+//! ```no_run
+//! use neuron_ndl::{Device, kernel::Kernel};
+//!
+//! let kernel = Kernel::new();
+//! for index in kernel.devices() {
+//!     let device = Device::open(&kernel, index)?;
+//!     println!("neuron{index}: {:?}", device.facts());
+//! }
+//! # Ok::<(), neuron_ndl::NdlError>(())
+//! ```
+//!
+//! What it needs, and what older drivers make it do: `docs/kernel.md`.
 
 mod answer;
 mod file;

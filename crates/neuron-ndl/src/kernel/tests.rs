@@ -12,13 +12,15 @@ use crate::backend::{Backend, Lane, Mapping};
 
 /// What happened, in order.
 type Log = Arc<Mutex<Vec<String>>>;
+/// The errno of opening a node, by its name.
+type Refuse = fn(&str) -> Option<Errno>;
+/// What an ioctl returns, by word and by how often it was made before.
+type Answer = fn(u32, usize) -> Result<i32, Errno>;
 
 struct Fake {
     log: Log,
-    /// The errno of opening a node, by its name.
-    refuse: fn(&str) -> Option<Errno>,
-    /// What an ioctl returns, by word and by how often it was made before.
-    answer: fn(u32, usize) -> Result<i32, Errno>,
+    refuse: Refuse,
+    answer: Answer,
     /// Meets the other open before it returns.
     meet: Option<Arc<Barrier>>,
 }
@@ -26,7 +28,7 @@ struct Fake {
 struct FakeNode {
     name: String,
     log: Log,
-    answer: fn(u32, usize) -> Result<i32, Errno>,
+    answer: Answer,
 }
 
 fn write(log: &Log, line: String) {
@@ -75,7 +77,7 @@ impl Drop for FakeNode {
     }
 }
 
-fn fake(refuse: fn(&str) -> Option<Errno>, answer: fn(u32, usize) -> Result<i32, Errno>) -> (Kernel, Log) {
+fn fake(refuse: Refuse, answer: Answer) -> (Kernel, Log) {
     let log = Log::default();
     let fake = Fake { log: Arc::clone(&log), refuse, answer, meet: None };
     (Kernel::with("/dev", Box::new(fake)), log)
@@ -151,7 +153,7 @@ fn the_misc_lane_is_one_file_of_the_lowest_number_that_opens() {
 
 #[test]
 fn an_open_says_its_errno_and_is_not_repeated() {
-    let refusals: [(Errno, fn(&str) -> Option<Errno>); 5] = [
+    let refusals: [(Errno, Refuse); 5] = [
         (Errno::ENOENT, |_| Some(Errno::ENOENT)),
         (Errno::EACCES, |_| Some(Errno::EACCES)),
         (Errno::EBUSY, |_| Some(Errno::EBUSY)),
@@ -165,7 +167,7 @@ fn an_open_says_its_errno_and_is_not_repeated() {
     }
 }
 
-fn ioctl(answer: fn(u32, usize) -> Result<i32, Errno>, word: u32) -> (Result<(), Errno>, usize) {
+fn ioctl(answer: Answer, word: u32) -> (Result<(), Errno>, usize) {
     let (kernel, log) = fake(none, answer);
     let file = kernel.open(0, Lane::Full).unwrap();
     // SAFETY: the fake reaches no address.
@@ -176,7 +178,7 @@ fn ioctl(answer: fn(u32, usize) -> Result<i32, Errno>, word: u32) -> (Result<(),
 
 #[test]
 fn an_interrupted_command_is_repeated_only_if_it_just_tells() {
-    let twice: fn(u32, usize) -> _ = |_, before| if before < 2 { Err(Errno::EINTR) } else { Ok(0) };
+    let twice: Answer = |_, before| if before < 2 { Err(Errno::EINTR) } else { Ok(0) };
     assert_eq!(ioctl(twice, cmd::MEM_GET_PA.word), (Ok(()), 3));
     assert_eq!(ioctl(twice, cmd::DUMP_MEM_CHUNKS.word), (Ok(()), 3));
     for command in [cmd::MEM_COPY_ASYNC64, cmd::MEM_FREE, cmd::MEM_ALLOC_V2MT64, cmd::MEM_COPY_ASYNC_WAIT] {

@@ -9,7 +9,7 @@ use neuron_abi::cmd::{self, Command, Release};
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
 use neuron_abi::limits::DEFAULT_H2T_QUEUE;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::backend::{Backend, DeviceFile, Lane, Mapping};
 use crate::introspect::Introspection;
@@ -163,6 +163,18 @@ impl Backend for OldDriver {
     }
 }
 
+const DRIVER_INFO: u32 = cmd::DRIVER_INFO_GET.word;
+const VERSIONS: u32 = cmd::COMPATIBLE_VERSION.word;
+
+/// Changes an answer.
+fn patch<T: FromBytes + IntoBytes + Immutable>(argument: &mut [u8], change: impl FnOnce(&mut T)) {
+    if let Ok((mut answer, _)) = T::read_from_prefix(argument) {
+        change(&mut answer);
+        // As long as what was read there.
+        let _written = answer.write_to_prefix(argument);
+    }
+}
+
 struct OldFile {
     inner: Box<dyn DeviceFile>,
     manner: Manner,
@@ -196,15 +208,14 @@ impl DeviceFile for OldFile {
         }
         // SAFETY: passed on to the caller.
         unsafe { self.inner.ioctl(word, argument) }?;
-        if let (Some(features), true) = (manner.features, word == cmd::DRIVER_INFO_GET.word)
-            && let Ok((info, _)) = DeviceDriverInfo::mut_from_prefix(argument)
-        {
-            info.feature_flags1 = features.bits();
-        }
-        if let (Some((max, min)), true) = (manner.versions, word == cmd::COMPATIBLE_VERSION.word)
-            && let Ok((range, _)) = CompatibleVersion::mut_from_prefix(argument)
-        {
-            *range = CompatibleVersion { max, min };
+        match (word, manner.features, manner.versions) {
+            (DRIVER_INFO, Some(features), _) => patch(argument, |info: &mut DeviceDriverInfo| {
+                info.feature_flags1 = features.bits();
+            }),
+            (VERSIONS, _, Some((max, min))) => {
+                patch(argument, |range: &mut CompatibleVersion| *range = CompatibleVersion { max, min });
+            }
+            _ => {}
         }
         Ok(())
     }
