@@ -72,7 +72,7 @@ impl fmt::Display for NdlError {
             Some(Detail::CopyBuffer { core }) => {
                 write!(f, " for the bounce buffer of core {core} (2 MiB of host memory): {errno}")
             }
-            Some(Detail::HbmWindow { hbm }) => write!(f, " of HBM {hbm}: {errno}"),
+            Some(Detail::HbmWindow { hbm }) => write!(f, " (HBM {hbm}): {errno}"),
             // No call failed: the errno is ours and says less.
             Some(Detail::Versions(verdict)) => write!(f, ": {verdict}"),
             Some(Detail::NoCommand(name)) => {

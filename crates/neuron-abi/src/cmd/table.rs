@@ -244,7 +244,7 @@ commands! {
 /// Zero-copy of driver 2.24.7: default queue only, no BAR4 threshold ([`MemBufCopy64`]).
 ///
 /// Not in [`ALL`]: releases from 2.25.4 on refuse the word, and 2.24.7 reads these 40 bytes whatever the
-/// size field says. A client that talks to such a driver sends it.
+/// size field says. So a client need not send it: the longer form serves both (spec/ndl.md 8.1).
 pub const MEM_BUF_ZEROCOPY64_OLD: Command = Command {
     name: "MEM_BUF_ZEROCOPY64_OLD",
     word: encode(Dir::ReadWrite, 124, size_of::<MemBufCopy64>()),
