@@ -9,6 +9,7 @@ use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
 use neuron_abi::memory::Category;
+use neuron_ndl::intercept::{Call, Intercepted, Interceptor};
 use neuron_ndl::software::Machine;
 use neuron_ndl::testing::{Age, OldDriver, Recorder, Tape, kernel_over};
 use neuron_ndl::{
@@ -223,45 +224,18 @@ fn a_driver_that_cannot_list_chunks_is_told_from_one_that_has_none() {
 }
 
 /// Answers one call, ioctl or mmap, by ENOMEM.
-struct Failing<B> {
-    inner: B,
+struct Failing {
     nth: usize,
-    made: Arc<AtomicUsize>,
+    made: AtomicUsize,
 }
 
-struct FailingFile {
-    inner: Box<dyn DeviceFile>,
-    nth: usize,
-    made: Arc<AtomicUsize>,
-}
-
-impl<B: Backend> Backend for Failing<B> {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn open(&self, index: u8, lane: Lane) -> Result<Box<dyn DeviceFile>, Errno> {
-        let inner = self.inner.open(index, lane)?;
-        Ok(Box::new(FailingFile { inner, nth: self.nth, made: Arc::clone(&self.made) }))
-    }
-}
-
-impl FailingFile {
-    fn turn(&self) -> Result<(), Errno> {
-        if self.made.fetch_add(1, Ordering::Relaxed) == self.nth { Err(Errno::ENOMEM) } else { Ok(()) }
-    }
-}
-
-impl DeviceFile for FailingFile {
-    unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno> {
-        self.turn()?;
-        // SAFETY: passed on to the caller.
-        unsafe { self.inner.ioctl(word, argument) }
-    }
-
-    fn mmap(&self, offset: u64, bytes: u64, writable: bool) -> Result<Mapping, Errno> {
-        self.turn()?;
-        self.inner.mmap(offset, bytes, writable)
+impl Interceptor for Failing {
+    fn before(&self, call: &Call<'_>) -> Result<(), Errno> {
+        let counts = matches!(call, Call::Ioctl { .. } | Call::Mmap { .. });
+        if counts && self.made.fetch_add(1, Ordering::Relaxed) == self.nth {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
     }
 }
 
@@ -275,7 +249,7 @@ fn a_step_of_opening_that_fails_undoes_all_before_it() {
     let mut windows_failed = 0;
     for nth in 0.. {
         let (recorder, tape) = Recorder::new(Arc::clone(&machine));
-        let failing = Failing { inner: recorder, nth, made: Arc::default() };
+        let failing = Intercepted::new(recorder, Arc::new(Failing { nth, made: AtomicUsize::new(0) }));
         let error = match Device::open_with(&failing, 0, &options) {
             Ok(_) => {
                 assert_eq!(nth, 3 + 8 * 4 + 4 * 2, "three questions, eight buffers, four windows");
