@@ -4,7 +4,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `snapshot` | the report as plain data, and its usage table |
-//! | `capture` | taking one on the allocator's error path |
+//! | `capture`, `hints` | taking one on the allocator's error path |
 //! | `cause` | why there was no room: a kind and a sentence |
 //! | `human`, `figures` | the form for people |
 //! | `failure_log`, `line`, `prefix`, `time` | the lines of the log: written, and read |
@@ -40,8 +40,9 @@ mod cause;
 mod column;
 mod csv;
 mod failure_log;
-mod figures;
+pub(crate) mod figures;
 mod files;
+mod hints;
 mod human;
 mod line;
 mod parse;
