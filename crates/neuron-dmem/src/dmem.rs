@@ -80,7 +80,7 @@ impl Listed for LiveList<Shared> {
             let request = shared.memory.request();
             Held {
                 usage: shared.usage,
-                size: request.size,
+                bytes: request.size,
                 host: request.host,
                 hbm: request.hbm,
                 hint: shared.hint.clone(),

@@ -45,7 +45,8 @@ pub(crate) trait Listed: std::fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) usage: UsageType,
-    pub(crate) size: u64,
+    /// Bytes charged.
+    pub(crate) bytes: u64,
     pub(crate) host: bool,
     pub(crate) hbm: u32,
     pub(crate) hint: Option<Box<str>>,

@@ -196,10 +196,10 @@ proptest! {
                 Step::Allocate(core, usage, size, align, host) => {
                     let request = if host { AllocRequest::host(size, usage) } else { AllocRequest::device(size, usage) };
                     let concerned = [core, 2 + usize::from(usage == UsageType::Weight), 4 + core];
-                    if let Ok(dmem) = models[core].allocate(&request.aligned(align)) {
-                        if !host {
-                            held.push((dmem, concerned));
-                        }
+                    if let Ok(dmem) = models[core].allocate(&request.aligned(align))
+                        && !host
+                    {
+                        held.push((dmem, concerned));
                     }
                 }
                 Step::Free(index) if !held.is_empty() => drop(held.remove(index % held.len())),

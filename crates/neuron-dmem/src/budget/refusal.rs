@@ -9,6 +9,7 @@ use super::account::{Budget, Over, OwnerId};
 use crate::kind::AllocatorKind;
 use crate::owners::{Held, Owner, Owners};
 use crate::report::figures::{bytes, quoted, short};
+use crate::report::hints::by_hint;
 use crate::report::{Asked, Hints};
 
 /// Names in a message (our choice).
@@ -98,9 +99,9 @@ impl BudgetRefusal {
                 }
         };
         let all = owners.iter().flat_map(|owner| owner.live.iter().filter(|held| under(owner, held)));
-        let hints = Hints::of(over.in_use, all);
+        let mut hints = by_hint(all);
         let of_owner = |owner: &Owner| -> u64 {
-            owner.live.iter().filter(|held| under(owner, held)).map(|held| held.size).sum()
+            owner.live.iter().filter(|held| under(owner, held)).map(|held| held.bytes).sum()
         };
         let mut shares: Vec<OwnerBytes> = owners
             .iter()
@@ -112,6 +113,8 @@ impl BudgetRefusal {
             })
             .filter(|owner| owner.bytes > 0)
             .collect();
+        let listed = shares.iter().fold(0_u64, |sum, owner| sum.saturating_add(owner.bytes));
+        hints.unlisted_bytes = over.in_use.saturating_sub(listed);
         shares.sort_by_key(|owner| std::cmp::Reverse(owner.bytes));
         Self {
             device,

@@ -6,6 +6,7 @@ use neuron_abi::arch::HbmRange;
 
 use super::bytes::UsageBytes;
 use super::column::PRINTED_ORDER;
+use super::hints::by_hint;
 use super::records::Chunk;
 use super::snapshot::{
     Asked, CategoryGrowth, Cause, CoreUsage, Growth, HbmState, Hints, ModelUsage, OomReport,
@@ -73,15 +74,18 @@ fn core_usage(core: u32, usage: &Usage, owners: &[Owner]) -> CoreUsage {
     let of_core = owners.iter().filter(|owner| owner.core == core);
     let models = of_core.filter_map(|owner| {
         let mut bytes = UsageBytes::default();
-        owner.live.iter().filter(|held| !held.host).for_each(|held| bytes.add(held.usage, held.size));
+        owner.live.iter().filter(|held| !held.host).for_each(|held| bytes.add(held.usage, held.bytes));
         Some(ModelUsage { model: owner.model.clone()?, bytes })
     });
     CoreUsage { core, bytes: core_bytes(usage, core), models: models.collect() }
 }
 
 fn hints(hbm: u32, counted: u64, owners: &[Owner]) -> Hints {
-    let held = owners.iter().flat_map(|owner| &owner.live);
-    Hints::of(counted, held.filter(|held| !held.host && held.hbm == hbm))
+    let held = owners.iter().flat_map(|owner| &owner.live).filter(|held| !held.host && held.hbm == hbm);
+    let mut hints = by_hint(held);
+    let named = hints.biggest.iter().fold(hints.other_bytes, |sum, hint| sum.saturating_add(hint.bytes));
+    hints.unlisted_bytes = counted.saturating_sub(named);
+    hints
 }
 
 fn growth(load: &Load, cores: &[u32], usage: &Usage) -> Growth {

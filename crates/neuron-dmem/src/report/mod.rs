@@ -4,7 +4,8 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `snapshot` | the report as plain data, and its usage table |
-//! | `capture`, `hints` | taking one on the allocator's error path |
+//! | `capture` | taking one on the allocator's error path |
+//! | `hints` | which hints have the most bytes |
 //! | `cause` | why there was no room: a kind and a sentence |
 //! | `human`, `figures` | the form for people |
 //! | `failure_log`, `line`, `prefix`, `time` | the lines of the log: written, and read |
@@ -42,7 +43,7 @@ mod csv;
 mod failure_log;
 pub(crate) mod figures;
 mod files;
-mod hints;
+pub(crate) mod hints;
 mod human;
 mod line;
 mod parse;

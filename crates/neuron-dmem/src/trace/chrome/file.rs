@@ -26,6 +26,16 @@ pub(super) trait Store: Send {
     fn cut(&mut self, offset: u64) -> io::Result<()>;
 }
 
+impl Store for Box<dyn Store> {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_at(bytes, offset)
+    }
+
+    fn cut(&mut self, offset: u64) -> io::Result<()> {
+        (**self).cut(offset)
+    }
+}
+
 impl Store for File {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(bytes, offset)
@@ -84,11 +94,11 @@ impl<S: Store> Document<S> {
 
 /// A new document under this name. Replaces a timeline that nobody writes any more, and no
 /// other file; a link is replaced, not followed.
-pub(super) fn create(path: &Path) -> Result<Document<File>, TimelineError> {
+pub(super) fn create(path: &Path) -> Result<Document<Box<dyn Store>>, TimelineError> {
     make_way(path)?;
     let (new, file) = scratch::beside(path).map_err(cannot(path, "create"))?;
     let made = file.lock().map_err(cannot(path, "lock")).and_then(|()| {
-        let document = Document::begin(file).map_err(cannot(path, "write"))?;
+        let document = Document::begin(Box::new(file) as _).map_err(cannot(path, "write"))?;
         fs::rename(&new, path).map_err(cannot(path, "name"))?;
         Ok(document)
     });
@@ -128,14 +138,14 @@ pub(super) fn cannot(path: &Path, doing: &'static str) -> impl FnOnce(io::Error)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
     /// Takes so many bytes and is full.
-    struct Small {
-        bytes: Vec<u8>,
-        room: usize,
+    pub(in super::super) struct Small {
+        pub(in super::super) bytes: Vec<u8>,
+        pub(in super::super) room: usize,
     }
 
     impl Store for Small {

@@ -13,7 +13,6 @@ mod event;
 mod file;
 mod rows;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +20,7 @@ pub use error::TimelineError;
 
 use super::record::{Record, Sink};
 use event::Events;
-use file::Document;
+use file::{Document, Store};
 
 /// A timeline that is being written. What is not written yet, at most 64 KiB, is written by
 /// [`finish`](Self::finish), or when it is dropped.
@@ -31,7 +30,7 @@ pub struct ChromeTrace {
 }
 
 struct State {
-    document: Document<File>,
+    document: Document<Box<dyn Store>>,
     events: Events,
     written: u64,
     /// The first that happened; nothing is written after it.
@@ -63,8 +62,12 @@ impl ChromeTrace {
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, TimelineError> {
         let path = path.into();
         let document = file::create(&path)?;
+        Ok(Self::over(path, document))
+    }
+
+    fn over(path: PathBuf, document: Document<Box<dyn Store>>) -> Self {
         let state = State { document, events: Events::default(), written: 0, error: None, failed: false };
-        Ok(Self { path, state: Mutex::new(state) })
+        Self { path, state: Mutex::new(state) }
     }
 
     /// The file.
@@ -125,5 +128,29 @@ impl Sink for ChromeTrace {
 impl Drop for ChromeTrace {
     fn drop(&mut self) {
         self.lock().flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file::tests::Small;
+    use super::*;
+    use crate::trace::record::What;
+
+    #[test]
+    fn a_full_disk_is_told_once_when_all_is_over() {
+        let store = Small { bytes: Vec::new(), room: 100_000 };
+        let document = Document::begin(Box::new(store) as Box<dyn Store>).unwrap();
+        let timeline = ChromeTrace::over("t.json".into(), document);
+        let what = What::InUse { hbm: Some(0), bytes: 1, category: None };
+        for time_ns in 0..5000 {
+            timeline.record(&Record { time_ns, device: 0, core: 0, thread: 1, what });
+        }
+        let error = timeline.finish().unwrap_err();
+        assert_eq!(error.to_string(), "timeline t.json: cannot write it");
+        let TimelineError::Io { source, .. } = error else { panic!("another error") };
+        assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+        timeline.record(&Record { time_ns: 9, device: 0, core: 0, thread: 1, what });
+        assert!(timeline.finish().is_ok(), "told once");
     }
 }
