@@ -17,6 +17,35 @@ const RETRIES: u32 = 8;
 /// allocate and copy; an allocation that fails inside a handler is not handled again, on no
 /// device, but returned to it. If it panics, the panic goes to the caller of the allocation,
 /// and nothing else changes.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use neuron_abi::memory::UsageType;
+/// use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, Answer, DeviceMemory, Dmem, Setup};
+/// use neuron_ndl::{Device, software::Machine};
+///
+/// // Tensors that can be made again.
+/// let cache: Arc<Mutex<Vec<Dmem>>> = Arc::default();
+/// let evicting = Arc::clone(&cache);
+/// let setup = Setup::default().on_failure(Arc::new(move |_| {
+///     let evicted = evicting.lock().map(|mut cache| cache.pop());
+///     if matches!(evicted, Ok(Some(_))) { Answer::Retry } else { Answer::GiveUp }
+/// }));
+///
+/// let machine = Machine::new("trn1.2xlarge")?;
+/// let memory = DeviceMemory::with(Device::open(&machine, 0)?, setup)?;
+/// let model = Allocator::new(&memory, AllocatorKind::Model, 0)?;
+/// for _ in 0..7 {
+///     let tensor = model.allocate(&AllocRequest::device(2 << 30, UsageType::Tensor))?;
+///     cache.lock().map_err(|_| "poisoned")?.push(tensor);
+/// }
+///
+/// // 14 GiB are in use, and there is no room for this one until the cache lets go.
+/// let large = model.allocate(&AllocRequest::device(6 << 30, UsageType::Tensor))?;
+/// assert!(cache.lock().map_err(|_| "poisoned")?.len() < 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type FailureHandler = dyn Fn(&AllocFailure<'_>) -> Answer + Send + Sync;
 
 /// An allocation that found no room on the device or the host, or exceeded a budget.
