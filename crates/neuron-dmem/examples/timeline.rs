@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 for layer in 0..4 {
                     let hint = format!("layer.{layer}");
                     let size = buffer.len() as u64;
-                    let weight = model.allocate(&AllocRequest::device(size, UsageType::Weight).hint(&hint))?;
+                    let weight =
+                        model.allocate(&AllocRequest::device(size, UsageType::Weight).hint(&hint))?;
                     weight.write(0, &buffer)?;
                     weight.read(0, &mut buffer)?;
                 }

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::memory::UsageType;
 
-use crate::error::DmemError;
-
 /// Whose device memory is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Budget {
@@ -45,8 +43,8 @@ pub struct BudgetUse {
 /// The budgets of a device's memory. They may be set and changed at any time, from any thread.
 #[derive(Debug)]
 pub struct Budgets {
-    device: u8,
-    cores: u32,
+    pub(super) device: u8,
+    pub(super) cores: u32,
     accounts: Arc<Mutex<Accounts>>,
 }
 
@@ -90,22 +88,9 @@ impl Budgets {
         Self { device, cores, accounts: Arc::default() }
     }
 
-    /// Sets a limit in bytes, or lifts it. One below what is in use takes nothing away: it
-    /// refuses what comes, until enough was freed.
-    ///
-    /// The limit of an allocator goes with it. What is charged is the size that was asked for,
-    /// and what was allocated beyond it for an alignment; not the driver's rounding to pages.
-    ///
-    /// # Errors
-    /// NRT_INVALID if the device has no such core.
-    pub fn limit(&self, budget: Budget, limit: Option<u64>) -> Result<(), DmemError> {
-        if let Budget::Core(core) = budget
-            && core >= self.cores
-        {
-            return Err(DmemError::NoCore { device: self.device, core, cores: self.cores });
-        }
+    /// Sets a limit, or lifts it.
+    pub(super) fn set(&self, budget: Budget, limit: Option<u64>) {
         lock(&self.accounts).change(budget, |account| account.limit = limit);
-        Ok(())
     }
 
     /// A budget's limit and what is in use of it now.
@@ -219,7 +204,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Limit(budget, limit) => {
-                        budgets.limit(budget, limit).unwrap();
+                        budgets.set(budget, limit);
                         match limit {
                             Some(limit) => limits.insert(budget, limit),
                             None => limits.remove(&budget),
@@ -264,17 +249,11 @@ mod tests {
     #[test]
     fn an_owner_that_left_is_forgotten_with_its_last_byte() {
         let (budgets, owner) = (Budgets::new(0, 2), OwnerId::new());
-        budgets.limit(Budget::Owner(owner), Some(10)).unwrap();
+        budgets.set(Budget::Owner(owner), Some(10));
         let reservation = budgets.reserve(owner, 0, UsageType::Tensor, 10).unwrap();
         budgets.owner_left(owner);
         assert_eq!(budgets.get(Budget::Owner(owner)), BudgetUse { limit: None, in_use: 10 });
         drop(reservation);
         assert!(lock(&budgets.accounts).0.is_empty());
-    }
-
-    #[test]
-    fn a_core_that_is_not_there_has_no_budget() {
-        let refused = Budgets::new(3, 2).limit(Budget::Core(2), Some(1)).unwrap_err();
-        assert_eq!(refused, DmemError::NoCore { device: 3, core: 2, cores: 2 });
     }
 }

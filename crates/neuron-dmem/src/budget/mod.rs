@@ -5,6 +5,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `account` | [`Budgets`]: limits, what is in use, and the reservation around a driver call |
+//! | `limits` | setting them |
 //! | `refusal` | [`BudgetRefusal`]: what the caller is told |
 //!
 //! ```
@@ -32,6 +33,7 @@
 //! ```
 
 mod account;
+mod limits;
 mod refusal;
 
 pub(crate) use account::Reservation;
