@@ -7,6 +7,7 @@ use neuron_abi::errno::Errno;
 use neuron_abi::memory::{Category, MemLocation, UsageType};
 use neuron_ndl::AllocRequest as DriverRequest;
 
+use crate::budget::{Budget, BudgetRefusal, OwnerId, Reservation};
 use crate::device::DeviceMemory;
 use crate::dmem::{Dmem, Shared};
 use crate::error::DmemError;
@@ -16,6 +17,7 @@ use crate::log::OwnerRow;
 use crate::owners::Listed;
 use crate::report::capture::core_bytes;
 use crate::report::{Asked, Model, OomReport};
+use crate::trace::{About, EventNumber};
 
 /// Allocates for one core and lists what lives.
 ///
@@ -30,11 +32,13 @@ pub struct Allocator {
     model: Option<Model>,
     live: Arc<LiveList<Shared>>,
     row: OwnerRow,
+    id: OwnerId,
 }
 
 impl Drop for Allocator {
     fn drop(&mut self) {
         self.memory.log().owner_left(self.row);
+        self.memory.budgets().owner_left(self.id);
     }
 }
 
@@ -110,8 +114,9 @@ impl Allocator {
         let listed: Arc<dyn Listed> = Arc::clone(&live) as _;
         let usage = memory.usage();
         let before = (0..geometry.cores).map(|core| core_bytes(&usage, core)).collect();
-        let model = memory.owners().register(kind, core, label, &listed, before);
-        Ok(Self { memory: Arc::clone(memory), kind, core, model, live, row })
+        let id = OwnerId::new();
+        let model = memory.owners().register(id, kind, core, label, &listed, before);
+        Ok(Self { memory: Arc::clone(memory), kind, core, model, live, row, id })
     }
 
     /// What its handles belong to.
@@ -122,6 +127,11 @@ impl Allocator {
     /// Its core.
     pub const fn core(&self) -> u32 {
         self.core
+    }
+
+    /// Its name among [budgets](DeviceMemory::budgets).
+    pub const fn budget(&self) -> Budget {
+        Budget::Owner(self.id)
     }
 
     /// Handles that live, in order of allocation.
@@ -135,19 +145,32 @@ impl Allocator {
     /// # Errors
     /// NRT_INVALID for a usage that cannot be on the host and for 0 bytes, before the
     /// driver is asked; NRT_RESOURCE and NRT_FAIL_HOST_MEM_ALLOC when the device or the
-    /// host has no room, with a [report](DmemError::report); NRT_FAILURE for anything else the
-    /// driver refuses.
+    /// host has no room, with a [report](DmemError::report), and NRT_RESOURCE for a
+    /// [budget](DmemError::refusal), each after the [failure handler](crate::FailureHandler)
+    /// was asked; NRT_FAILURE for anything else the driver refuses.
     pub fn allocate(&self, request: &AllocRequest<'_>) -> Result<Dmem, DmemError> {
+        self.memory.failures().handle(|| self.traced(request))
+    }
+
+    fn traced(&self, request: &AllocRequest<'_>) -> Result<Dmem, DmemError> {
+        let hbm = match request.hbm {
+            _ if request.host => 0,
+            Some(hbm) => hbm,
+            None => self.memory.device().geometry().hbm_of_core(self.core).unwrap_or(0),
+        };
+        let location = if request.host { MemLocation::Host } else { MemLocation::Device };
+        let AllocRequest { usage, size, hint, .. } = *request;
+        let about = About { location, hbm, usage: Some(usage), size, hint };
+        let event = self.memory.tracer().begin(EventNumber::ALLOCATION, self.core, about);
+        event.close(self.attempt(request, hbm))
+    }
+
+    fn attempt(&self, request: &AllocRequest<'_>, hbm: u32) -> Result<Dmem, DmemError> {
         let category = category(request)?;
         if request.size == 0 {
             return Err(DmemError::ZeroSize);
         }
         let device = self.memory.device();
-        let hbm = match request.hbm {
-            _ if request.host => 0,
-            Some(hbm) => hbm,
-            None => device.geometry().hbm_of_core(self.core).unwrap_or(0),
-        };
         let driver_request = DriverRequest {
             size: request.size,
             align: request.align,
@@ -156,15 +179,39 @@ impl Allocator {
             core: self.core,
             category,
         };
+        let reserved = self.reserve(request, hbm, request.size)?;
         let memory = device.allocate(driver_request).map_err(|error| match error.errno {
             Errno::ENOMEM => self.out_of_memory(request, hbm),
             _ => DmemError::Driver(error),
         })?;
-        Ok(Dmem::new(&self.memory, memory, request.usage, request.hint, &self.live, self.row))
+        Ok(Dmem::new(&self.memory, memory, request.usage, request.hint, &self.live, self.row, reserved))
     }
 
-    fn out_of_memory(&self, request: &AllocRequest<'_>, hbm: u32) -> DmemError {
-        let asked = Asked {
+    /// Takes what is to be charged from the budgets, for as long as it is held.
+    fn reserve(
+        &self,
+        request: &AllocRequest<'_>,
+        hbm: u32,
+        charge: u64,
+    ) -> Result<Option<Reservation>, DmemError> {
+        if request.host {
+            return Ok(None);
+        }
+        let memory = &self.memory;
+        memory.budgets().reserve(self.id, self.core, request.usage, charge).map(Some).map_err(|over| {
+            let (device, asked) = (memory.device().facts().index, self.asked(request, hbm));
+            DmemError::OverBudget(Box::new(BudgetRefusal::capture(
+                device,
+                memory.owners(),
+                self.id,
+                over,
+                asked,
+            )))
+        })
+    }
+
+    fn asked(&self, request: &AllocRequest<'_>, hbm: u32) -> Asked {
+        Asked {
             location: if request.host { MemLocation::Host } else { MemLocation::Device },
             hbm: (!request.host).then_some(hbm),
             core: self.core,
@@ -173,8 +220,11 @@ impl Allocator {
             usage: request.usage,
             hint: request.hint.map(str::to_owned),
             model: self.model.clone(),
-        };
-        let report = Box::new(OomReport::capture(&self.memory, asked));
+        }
+    }
+
+    fn out_of_memory(&self, request: &AllocRequest<'_>, hbm: u32) -> DmemError {
+        let report = Box::new(OomReport::capture(&self.memory, self.asked(request, hbm)));
         if request.host { DmemError::OutOfHostMemory(report) } else { DmemError::OutOfDeviceMemory(report) }
     }
 }

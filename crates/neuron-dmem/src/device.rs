@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use neuron_abi::memory::UsageType;
 use neuron_ndl::Device;
 
+use crate::budget::Budgets;
+use crate::failure::{FailureHandler, FailureSetup, Failures};
 use crate::log::{self, LogError, LogOptions, Statistics, UsageLog};
 use crate::owners::Owners;
 use crate::report::{Action, Event};
+use crate::trace::{Clock, Sink, Tracer};
 use crate::transfer::Path;
 use crate::usage::Usage;
 
@@ -17,6 +21,9 @@ pub struct DeviceMemory {
     path: Path,
     log: UsageLog,
     owners: Owners,
+    budgets: Budgets,
+    failures: Failures,
+    tracer: Tracer,
 }
 
 /// How the memory of a device is used and accounted. The default is the runtime's: staged
@@ -25,6 +32,20 @@ pub struct DeviceMemory {
 pub struct Setup {
     path: Path,
     log: LogOptions,
+    failures: FailureSetup,
+    trace: TraceSetup,
+}
+
+#[derive(Clone, Default)]
+struct TraceSetup {
+    sink: Option<Arc<dyn Sink>>,
+    clock: Option<Clock>,
+}
+
+impl std::fmt::Debug for TraceSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceSetup").field("sink", &self.sink.is_some()).finish_non_exhaustive()
+    }
 }
 
 impl Setup {
@@ -38,6 +59,31 @@ impl Setup {
     #[must_use]
     pub fn log(self, log: LogOptions) -> Self {
         Self { log, ..self }
+    }
+
+    /// Asks this handler what to do when an allocation finds no room: see [`FailureHandler`].
+    #[must_use]
+    pub fn on_failure(self, handler: Arc<FailureHandler>) -> Self {
+        Self { failures: FailureSetup { handler: Some(handler), ..self.failures }, ..self }
+    }
+
+    /// Tries an allocation again at most so often, if the failure handler says so: 8 times
+    /// unless set (our choice).
+    #[must_use]
+    pub fn retries(self, most: u32) -> Self {
+        Self { failures: FailureSetup { retries: most, ..self.failures }, ..self }
+    }
+
+    /// Gives this sink a record of what happens: see [`trace`](crate::trace).
+    #[must_use]
+    pub fn trace(self, sink: Arc<dyn Sink>) -> Self {
+        Self { trace: TraceSetup { sink: Some(sink), ..self.trace }, ..self }
+    }
+
+    /// Takes the times of the trace from this clock, instead of the system's monotonic one.
+    #[must_use]
+    pub fn trace_clock(self, clock: Clock) -> Self {
+        Self { trace: TraceSetup { clock: Some(clock), ..self.trace }, ..self }
     }
 }
 
@@ -58,7 +104,11 @@ impl DeviceMemory {
     }
 
     fn assemble(device: Arc<Device>, setup: Setup, log: UsageLog) -> Arc<Self> {
-        Arc::new(Self { device, path: setup.path, log, owners: Owners::default() })
+        let index = device.facts().index;
+        let (budgets, failures) =
+            (Budgets::new(index, device.geometry().cores), Failures::new(setup.failures));
+        let tracer = Tracer::new(index, setup.trace.sink, setup.trace.clock);
+        Arc::new(Self { device, path: setup.path, log, owners: Owners::default(), budgets, failures, tracer })
     }
 
     /// How device memory is copied.
@@ -84,6 +134,30 @@ impl DeviceMemory {
     /// The usage log, with the newest events.
     pub const fn log(&self) -> &UsageLog {
         &self.log
+    }
+
+    /// Limits of cores, owners and usage types, and what is in use of them.
+    pub const fn budgets(&self) -> &Budgets {
+        &self.budgets
+    }
+
+    /// Asks this handler from now on when an allocation finds no room, or none.
+    pub fn set_failure_handler(&self, handler: Option<Arc<FailureHandler>>) {
+        self.failures.set(handler);
+    }
+
+    pub(crate) const fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    pub(crate) const fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    /// Records what is in use after a change of it.
+    pub(crate) fn trace_in_use(&self, core: u32, hbm: Option<u32>, usage: UsageType) {
+        let category = usage.aggregate();
+        self.tracer.in_use(core, hbm, category, || self.log.in_use(hbm, category));
     }
 
     /// The allocators on it.

@@ -3,14 +3,16 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use neuron_abi::memory::{MemLocation, UsageType};
-use neuron_ndl::{Mapping, Memory};
+use neuron_ndl::{AllocRequest, Mapping, Memory};
 use vm_memory::VolatileSlice;
 
+use crate::budget::Reservation;
 use crate::device::DeviceMemory;
 use crate::error::DmemError;
 use crate::list::{Key, LiveList};
 use crate::log::{Charge, OwnerRow, Record};
 use crate::owners::{Held, Listed};
+use crate::trace::{About, Bracket, EventNumber};
 use crate::transfer::{self, HostBytes};
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
@@ -32,6 +34,17 @@ pub(crate) struct Shared {
     ledger: Ledger,
     usage: UsageType,
     hint: Option<Box<str>>,
+    /// Begun before all others go, stopped after.
+    freeing: Bracket<'static>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let request = self.memory.request();
+        let about = about(request, self.usage, request.size, None);
+        let tracer = self.ledger.owner.tracer();
+        self.freeing = tracer.begin_owned(EventNumber::FREE, request.core, about, &mut self.hint);
+    }
 }
 
 /// The entries made for a handle; dropping it takes them back.
@@ -43,11 +56,18 @@ struct Ledger {
     /// The allocator that lists it; nothing is listed once that is gone.
     list: Weak<LiveList<Shared>>,
     place: OnceLock<Key>,
+    /// HBM and core of device memory.
+    core: u32,
+    hbm: Option<u32>,
+    usage: UsageType,
+    /// Goes back to the budgets last.
+    _reserved: Option<Reservation>,
 }
 
 impl Drop for Ledger {
     fn drop(&mut self) {
         self.owner.log().freed(&self.charge);
+        self.owner.trace_in_use(self.core, self.hbm, self.usage);
         if let (Some(list), Some(place)) = (self.list.upgrade(), self.place.get()) {
             list.remove(*place);
         }
@@ -60,7 +80,7 @@ impl Listed for LiveList<Shared> {
             let request = shared.memory.request();
             Held {
                 usage: shared.usage,
-                size: request.size,
+                bytes: request.size,
                 host: request.host,
                 hbm: request.hbm,
                 hint: shared.hint.clone(),
@@ -78,6 +98,7 @@ impl Dmem {
         hint: Option<&str>,
         list: &Arc<LiveList<Shared>>,
         row: OwnerRow,
+        reserved: Option<Reservation>,
     ) -> Self {
         let request = *memory.request();
         let record = Record {
@@ -91,10 +112,19 @@ impl Dmem {
             align_offset: 0,
         };
         let charge = owner.log().allocated(&record, row, hint);
-        let ledger =
-            Ledger { owner: Arc::clone(owner), charge, list: Arc::downgrade(list), place: OnceLock::new() };
-        let hint = hint.map(Box::from);
-        let shared = Arc::new(Shared { mapping: OnceLock::new(), memory, ledger, usage, hint });
+        let ledger = Ledger {
+            owner: Arc::clone(owner),
+            charge,
+            list: Arc::downgrade(list),
+            place: OnceLock::new(),
+            core: request.core,
+            hbm: (!request.host).then_some(request.hbm),
+            usage,
+            _reserved: reserved,
+        };
+        owner.trace_in_use(ledger.core, ledger.hbm, usage);
+        let (hint, freeing) = (hint.map(Box::from), Bracket::default());
+        let shared = Arc::new(Shared { mapping: OnceLock::new(), memory, ledger, usage, hint, freeing });
         let _first = shared.ledger.place.set(list.insert(&shared));
         Self(shared)
     }
@@ -159,8 +189,9 @@ impl Dmem {
     }
 
     fn write_from(&self, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
-        self.check(offset, bytes.len() as u64)?;
-        transfer::copy_in(self.target(), offset, bytes)
+        let event = self.traced(EventNumber::COPY_IN, bytes.len());
+        let checked = self.check(offset, bytes.len() as u64);
+        event.close(checked.and_then(|()| transfer::copy_in(self.target(), offset, bytes)))
     }
 
     /// Copies from `offset` into `bytes`.
@@ -176,8 +207,14 @@ impl Dmem {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_volatile(&self, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
-        self.check(offset, bytes.len() as u64)?;
-        transfer::copy_out(self.target(), offset, bytes)
+        let event = self.traced(EventNumber::COPY_OUT, bytes.len());
+        let checked = self.check(offset, bytes.len() as u64);
+        event.close(checked.and_then(|()| transfer::copy_out(self.target(), offset, bytes)))
+    }
+
+    fn traced(&self, event: EventNumber, bytes: usize) -> Bracket<'_> {
+        let about = about(self.memory().request(), self.0.usage, bytes as u64, self.hint());
+        self.0.ledger.owner.tracer().begin(event, self.core(), about)
     }
 
     /// Maps it into this process, once; later calls return the same mapping.
@@ -199,6 +236,7 @@ impl Dmem {
             memory: self.memory(),
             hint: self.hint(),
             path: owner.path(),
+            lanes: owner.tracer().lanes(self.core()),
         }
     }
 
@@ -211,6 +249,11 @@ impl Dmem {
         }
         Err(DmemError::OutOfBounds { offset, bytes, size })
     }
+}
+
+fn about<'a>(request: &AllocRequest, usage: UsageType, size: u64, hint: Option<&'a str>) -> About<'a> {
+    let location = if request.host { MemLocation::Host } else { MemLocation::Device };
+    About { location, hbm: request.hbm, usage: Some(usage), size, hint }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use neuron_abi::memory::{MemLocation, UsageType};
 use neuron_abi::status::NrtStatus;
 use neuron_ndl::NdlError;
 
-use crate::report::OomReport;
+use crate::budget::BudgetRefusal;
+use crate::report::figures::retried;
+use crate::report::{Asked, OomReport};
 
 /// Which way a transfer went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +56,13 @@ pub enum DmemError {
     OutOfDeviceMemory(Box<OomReport>),
     /// The host has no block of this size for DMA.
     #[error(
-        "no block of {} bytes of host memory that neuron{} can reach is free; host blocks are contiguous, so ask for smaller ones",
-        .0.request.size, .0.device
+        "no block of {} bytes of host memory that neuron{} can reach is free{}; host blocks are contiguous, so ask for smaller ones",
+        .0.request.size, .0.device, retried(.0.retries)
     )]
     OutOfHostMemory(Box<OomReport>),
+    /// A [budget](crate::budget) does not allow it. The device was not asked.
+    #[error("{}{}", .0, retried(.0.retries))]
+    OverBudget(Box<BudgetRefusal>),
     /// The range is not inside the allocation.
     #[error("bytes {offset}..{end} are outside an allocation of {size} bytes", end = u128::from(*offset) + u128::from(*bytes))]
     OutOfBounds {
@@ -92,11 +97,13 @@ fn no_room(report: &OomReport) -> String {
     let (device, asked) = (report.device, &report.request);
     let hbm = asked.hbm.unwrap_or_default();
     let aligned = if asked.align == 0 { String::new() } else { format!(" aligned to {}", asked.align) };
-    let size = asked.size;
+    let (size, retries) = (asked.size, retried(report.retries));
     match report.hbm.as_ref().and_then(|state| state.room) {
-        Some(room) => format!("neuron{device} HBM {hbm} has no room for {size} bytes{aligned}: {room}"),
+        Some(room) => {
+            format!("neuron{device} HBM {hbm} has no room for {size} bytes{aligned}{retries}: {room}")
+        }
         None => format!(
-            "neuron{device} HBM {hbm} has no room for {size} bytes{aligned}; this driver cannot list what is left"
+            "neuron{device} HBM {hbm} has no room for {size} bytes{aligned}{retries}; this driver cannot list what is left"
         ),
     }
 }
@@ -110,13 +117,51 @@ impl DmemError {
         }
     }
 
+    /// The budget that refused an allocation.
+    pub const fn refusal(&self) -> Option<&BudgetRefusal> {
+        match self {
+            Self::OverBudget(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// What was asked for, where there was no room for it: on the device, the host, or in a
+    /// budget.
+    pub const fn request(&self) -> Option<&Asked> {
+        match self {
+            Self::OutOfDeviceMemory(report) | Self::OutOfHostMemory(report) => Some(&report.request),
+            Self::OverBudget(refusal) => Some(&refusal.request),
+            _ => None,
+        }
+    }
+
+    /// How often an allocation was tried again, because the
+    /// [failure handler](crate::FailureHandler) said so.
+    pub const fn retries(&self) -> u32 {
+        match self {
+            Self::OutOfDeviceMemory(report) | Self::OutOfHostMemory(report) => report.retries,
+            Self::OverBudget(refusal) => refusal.retries,
+            _ => 0,
+        }
+    }
+
+    /// The same after so many retries.
+    pub(crate) fn after_retries(mut self, retries: u32) -> Self {
+        match &mut self {
+            Self::OutOfDeviceMemory(report) | Self::OutOfHostMemory(report) => report.retries = retries,
+            Self::OverBudget(refusal) => refusal.retries = retries,
+            _ => {}
+        }
+        self
+    }
+
     /// The status that callers of the C runtime see.
     pub const fn status(&self) -> NrtStatus {
         match self {
             Self::NoCore { .. } | Self::UsageLocation { .. } | Self::ZeroSize | Self::OutOfBounds { .. } => {
                 NrtStatus::Invalid
             }
-            Self::OutOfDeviceMemory { .. } => NrtStatus::Resource,
+            Self::OutOfDeviceMemory { .. } | Self::OverBudget { .. } => NrtStatus::Resource,
             Self::OutOfHostMemory { .. } => NrtStatus::FailHostMemAlloc,
             Self::Transfer { .. } | Self::Driver(_) => NrtStatus::Failure,
         }
@@ -126,7 +171,7 @@ impl DmemError {
     pub const fn location(&self) -> MemLocation {
         match self {
             Self::OutOfHostMemory { .. } | Self::UsageLocation { .. } => MemLocation::Host,
-            Self::OutOfDeviceMemory { .. } => MemLocation::Device,
+            Self::OutOfDeviceMemory { .. } | Self::OverBudget { .. } => MemLocation::Device,
             _ => MemLocation::Invalid,
         }
     }

@@ -15,6 +15,9 @@
 //! | bytes in use by HBM, core and usage type | [`Usage`] |
 //! | peaks, owners, hints, the newest events, a log that outlives the process | [`log`] |
 //! | what is left on an HBM, and the largest hole | [`Room`] |
+//! | limits of a core, an owner or a usage type | [`budget`] |
+//! | making room when there is none | [`FailureHandler`] |
+//! | what happened when: allocations, copies and their parts | [`trace`] |
 //! | why an allocation found no room | [`report`], [`DmemError::report`] |
 //!
 //! ```
@@ -38,15 +41,19 @@
 //! ```
 
 mod allocator;
+pub mod budget;
 mod device;
 mod dmem;
 mod error;
+mod failure;
 mod kind;
 mod list;
 pub mod log;
 mod owners;
 pub mod report;
 mod room;
+mod scratch;
+pub mod trace;
 pub mod transfer;
 mod usage;
 
@@ -54,6 +61,7 @@ pub use allocator::{AllocRequest, Allocator};
 pub use device::{DeviceMemory, Setup};
 pub use dmem::Dmem;
 pub use error::{DmemError, TransferDirection};
+pub use failure::{AllocFailure, Answer, FailureHandler};
 pub use kind::AllocatorKind;
 pub use log::{CHANNELS, CORES};
 pub use room::{PoolRoom, Room};

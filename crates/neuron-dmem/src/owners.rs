@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use neuron_abi::memory::UsageType;
 
+use crate::budget::OwnerId;
 use crate::kind::AllocatorKind;
 use crate::report::{Model, UsageBytes};
 
@@ -26,6 +27,9 @@ struct State {
 
 #[derive(Debug)]
 struct Entry {
+    id: OwnerId,
+    kind: AllocatorKind,
+    label: String,
     model: Option<Model>,
     core: u32,
     live: Weak<dyn Listed>,
@@ -41,7 +45,8 @@ pub(crate) trait Listed: std::fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) usage: UsageType,
-    pub(crate) size: u64,
+    /// Bytes charged.
+    pub(crate) bytes: u64,
     pub(crate) host: bool,
     pub(crate) hbm: u32,
     pub(crate) hint: Option<Box<str>>,
@@ -50,6 +55,9 @@ pub(crate) struct Held {
 /// An allocator and the handles it lists.
 #[derive(Debug)]
 pub(crate) struct Owner {
+    pub(crate) id: OwnerId,
+    pub(crate) kind: AllocatorKind,
+    pub(crate) label: String,
     /// `None` for a GLOBAL one.
     pub(crate) model: Option<Model>,
     pub(crate) core: u32,
@@ -80,6 +88,7 @@ impl Owners {
     /// MODEL one.
     pub(crate) fn register(
         &self,
+        id: OwnerId,
         kind: AllocatorKind,
         core: u32,
         label: &str,
@@ -96,7 +105,8 @@ impl Owners {
         if let Some(model) = &model {
             state.loads.insert(core, Load { model: model.clone(), before });
         }
-        state.entries.push(Entry { model: model.clone(), core, live: Arc::downgrade(live) });
+        let (label, live) = (label.to_owned(), Arc::downgrade(live));
+        state.entries.push(Entry { id, kind, label, model: model.clone(), core, live });
         model
     }
 
@@ -106,10 +116,14 @@ impl Owners {
         // locks.
         let entries: Vec<_> = {
             let state = self.lock();
-            let listed = state.entries.iter();
-            listed.filter_map(|it| Some((it.model.clone(), it.core, it.live.upgrade()?))).collect()
+            let living = |entry: &Entry| {
+                let Entry { id, kind, core, .. } = *entry;
+                let (label, model, live) = (entry.label.clone(), entry.model.clone(), entry.live.upgrade()?);
+                Some((live, Owner { id, kind, label, model, core, live: Vec::new() }))
+            };
+            state.entries.iter().filter_map(living).collect()
         };
-        entries.into_iter().map(|(model, core, live)| Owner { model, core, live: live.held() }).collect()
+        entries.into_iter().map(|(live, owner)| Owner { live: live.held(), ..owner }).collect()
     }
 
     /// The newest load on any of these cores.

@@ -4,12 +4,11 @@
 //! at some later event, and a reader never finds half a header. The writer holds a lock on it
 //! for as long as it lives: that is how others tell whether it does.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use vm_memory::mmap::{MmapRegionBuilder, MmapRegionError};
 use vm_memory::{FileOffset, MmapRegion};
@@ -18,6 +17,7 @@ use super::error::{Damage, LogError};
 use super::layout::begin;
 use super::layout::{HEADER, Header, MAGIC};
 use super::words::{WORD, Words};
+use crate::scratch;
 
 /// Bytes of the header.
 const HEADER_BYTES: usize = HEADER * WORD;
@@ -29,7 +29,7 @@ fn cannot(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> LogErro
 /// A new log without events. Replaces the log of a writer that is no more, and no other file.
 pub(super) fn create(path: &Path, header: &Header) -> Result<Words, LogError> {
     make_way(path)?;
-    let (new, file) = scratch(path)?;
+    let (new, file) = scratch::beside(path).map_err(cannot(path, "create"))?;
     let made = fill(path, &new, file, header);
     if made.is_err() {
         // The error that is reported is the one before.
@@ -56,27 +56,11 @@ fn make_way(path: &Path) -> Result<(), LogError> {
     if !start.starts_with(&MAGIC.to_le_bytes()) {
         return Err(not_ours());
     }
-    if is_written(&file) {
+    if scratch::is_written(&file) {
         let pid = Header::read(&header_words(&start), metadata.len()).map_or(0, |header| header.pid);
         return Err(LogError::InUse { path: path.to_owned(), pid });
     }
     Ok(())
-}
-
-/// A new file beside the path.
-fn scratch(path: &Path) -> Result<(PathBuf, File), LogError> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}-{number}.new", std::process::id()));
-        let new = path.with_file_name(name);
-        match OpenOptions::new().read(true).write(true).create_new(true).open(&new) {
-            // Left by a process that had this number before.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            file => return Ok((new, file.map_err(cannot(path, "create"))?)),
-        }
-    }
 }
 
 fn fill(path: &Path, new: &Path, mut file: File, header: &Header) -> Result<Words, LogError> {
@@ -135,18 +119,6 @@ pub(super) fn open(path: &Path) -> Result<Opened, LogError> {
         .build();
     let region = region.map_err(mapping).map_err(cannot(path, "map"))?;
     Ok(Opened { file, header, words: Words::Mapped(region) })
-}
-
-/// Whether some process holds the writer's lock.
-pub(super) fn is_written(file: &File) -> bool {
-    match file.try_lock_shared() {
-        Ok(()) => {
-            // It goes with the file at the latest.
-            let _ = file.unlock();
-            false
-        }
-        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
-    }
 }
 
 /// As many bytes of the header as there are.

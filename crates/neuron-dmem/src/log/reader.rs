@@ -21,6 +21,7 @@ use super::layout::{
 use super::rows::{FIRST_ROW, Row};
 use super::tables::{Event, Statistics, Tables, read_meters, read_row};
 use super::words::Words;
+use crate::scratch;
 
 /// Attempts to copy a log between two updates of it (our choice: a fraction of a second).
 const ATTEMPTS: u32 = 100_000;
@@ -204,7 +205,7 @@ impl LogFile {
 
     fn writer_now(&self) -> WriterState {
         let closed = || self.words.load_published(CLOSED) == 1;
-        if !closed() && file::is_written(&self.file) {
+        if !closed() && scratch::is_written(&self.file) {
             WriterState::Writing
         } else if closed() {
             WriterState::Closed

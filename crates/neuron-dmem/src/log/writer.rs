@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use neuron_abi::memory::{MemLocation, UsageType};
+use neuron_abi::memory::{Aggregate, MemLocation, UsageType};
 
 use super::entry::{Action, Entry, Padding};
 use super::error::LogError;
@@ -129,6 +129,14 @@ impl UsageLog {
     pub fn usage(&self) -> Usage {
         let writer = self.lock();
         Usage::from_counters(|meter| meter.map_or(0, |meter| writer.words.load(METERS + meter * METER)))
+    }
+
+    /// Bytes on an HBM, or the host, and of a category, at one moment.
+    pub(crate) fn in_use(&self, hbm: Option<u32>, category: Aggregate) -> (u64, u64) {
+        let writer = self.lock();
+        let of = |meter: usize| writer.words.load(METERS + meter * METER);
+        let place = hbm.map_or(Some(meters::HOST), meters::channel);
+        (place.map_or(0, of), of(meters::category(category)))
     }
 
     /// Current and peak of everything that is counted, at one moment.

@@ -2,20 +2,18 @@
 //! process's counters, and the handles that live. Nothing here fails; what cannot be had is
 //! missing from the report.
 
-use std::collections::HashMap;
-
 use neuron_abi::arch::HbmRange;
-use neuron_abi::memory::UsageType;
 
 use super::bytes::UsageBytes;
 use super::column::PRINTED_ORDER;
+use super::hints::by_hint;
 use super::records::Chunk;
 use super::snapshot::{
-    Asked, CategoryGrowth, Cause, CoreUsage, Growth, HbmState, HintUsage, Hints, ModelUsage, OomReport,
+    Asked, CategoryGrowth, Cause, CoreUsage, Growth, HbmState, Hints, ModelUsage, OomReport,
 };
 use super::time::Time;
 use crate::device::DeviceMemory;
-use crate::owners::{Held, Load, Owner};
+use crate::owners::{Load, Owner};
 use crate::room::Room;
 use crate::usage::Usage;
 
@@ -25,7 +23,14 @@ impl OomReport {
     pub(crate) fn capture(memory: &DeviceMemory, asked: Asked) -> Self {
         let hbm = asked.hbm.map(|hbm| state(memory, hbm, asked.align));
         let cause = hbm.as_ref().map_or_else(|| Cause::host(&asked), |state| Cause::device(&asked, state));
-        Self { time: Time::now(), device: memory.device().facts().index, request: asked, cause, hbm }
+        Self {
+            time: Time::now(),
+            device: memory.device().facts().index,
+            request: asked,
+            cause,
+            hbm,
+            retries: 0,
+        }
     }
 }
 
@@ -69,39 +74,18 @@ fn core_usage(core: u32, usage: &Usage, owners: &[Owner]) -> CoreUsage {
     let of_core = owners.iter().filter(|owner| owner.core == core);
     let models = of_core.filter_map(|owner| {
         let mut bytes = UsageBytes::default();
-        owner.live.iter().filter(|held| !held.host).for_each(|held| bytes.add(held.usage, held.size));
+        owner.live.iter().filter(|held| !held.host).for_each(|held| bytes.add(held.usage, held.bytes));
         Some(ModelUsage { model: owner.model.clone()?, bytes })
     });
     CoreUsage { core, bytes: core_bytes(usage, core), models: models.collect() }
 }
 
 fn hints(hbm: u32, counted: u64, owners: &[Owner]) -> Hints {
-    let mut by_hint: HashMap<(Option<&str>, UsageType), (u64, u64)> = HashMap::new();
-    let on_hbm = |held: &&Held| !held.host && held.hbm == hbm;
-    for held in owners.iter().flat_map(|owner| &owner.live).filter(on_hbm) {
-        let (bytes, allocations) = by_hint.entry((held.hint.as_deref(), held.usage)).or_default();
-        *bytes = bytes.saturating_add(held.size);
-        *allocations += 1;
-    }
-    let mut all: Vec<_> = by_hint.into_iter().collect();
-    // Equal ones by name, so that a report is the same each time.
-    all.sort_by(|(hint, (bytes, _)), (other, (other_bytes, _))| {
-        other_bytes.cmp(bytes).then_with(|| hint.cmp(other))
-    });
-    let listed = all.iter().fold(0_u64, |sum, (_, (bytes, _))| sum.saturating_add(*bytes));
-    let (shown, rest) = all.split_at(all.len().min(Hints::SHOWN));
-    let biggest = shown.iter().map(|((hint, usage), (bytes, allocations))| HintUsage {
-        hint: hint.map(str::to_owned),
-        usage: *usage,
-        bytes: *bytes,
-        allocations: *allocations,
-    });
-    Hints {
-        biggest: biggest.collect(),
-        other_bytes: rest.iter().fold(0, |sum, (_, (bytes, _))| sum.saturating_add(*bytes)),
-        other_allocations: rest.iter().map(|(_, (_, allocations))| allocations).sum(),
-        unlisted_bytes: counted.saturating_sub(listed),
-    }
+    let held = owners.iter().flat_map(|owner| &owner.live).filter(|held| !held.host && held.hbm == hbm);
+    let mut hints = by_hint(held);
+    let named = hints.biggest.iter().fold(hints.other_bytes, |sum, hint| sum.saturating_add(hint.bytes));
+    hints.unlisted_bytes = counted.saturating_sub(named);
+    hints
 }
 
 fn growth(load: &Load, cores: &[u32], usage: &Usage) -> Growth {

@@ -4,12 +4,12 @@
 const LIMIT: usize = 160;
 
 /// Exact and short: `104,857,600 B (100.0 MiB)`; below 1 KiB only `512 B`.
-pub(super) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     if count < 1024 { short(count) } else { format!("{} B ({})", thousands(count), short(count)) }
 }
 
 /// The largest IEC unit that leaves at least 1, one decimal, rounded half up.
-pub(super) fn short(count: u64) -> String {
+pub(crate) fn short(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut text = format!("{count} B");
     let (mut divisor, mut tenths) = (1_u128, u128::from(count) * 10);
@@ -45,7 +45,7 @@ pub(super) fn thousands(count: u64) -> String {
 }
 
 /// Foreign text in backquotes, fit for a terminal: control characters escaped, length bounded.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::from("`");
     for (place, c) in text.chars().enumerate() {
         if place == LIMIT {
@@ -56,6 +56,15 @@ pub(super) fn quoted(text: &str) -> String {
     }
     shown.push('`');
     shown
+}
+
+/// How often something was tried again, to follow a sentence; nothing if it was not.
+pub(crate) fn retried(retries: u32) -> String {
+    match retries {
+        0 => String::new(),
+        1 => ", after 1 retry".to_owned(),
+        retries => format!(", after {retries} retries"),
+    }
 }
 
 #[cfg(test)]

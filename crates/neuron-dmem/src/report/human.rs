@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use neuron_abi::memory::MemLocation;
 
-use super::figures::{bytes, quoted, short, signed, thousands};
+use super::figures::{bytes, quoted, retried, short, signed, thousands};
 use super::files::Files;
 use super::snapshot::{Asked, Growth, HbmState, Hints, Model, OomReport};
 use crate::room::{PoolRoom, Room};
@@ -36,9 +36,9 @@ impl OomReport {
         };
         let aligned = if *align == 0 { String::new() } else { format!(" aligned to {}", bytes(*align)) };
         let name = hint.as_deref().map_or_else(String::new, |hint| format!(" {}", quoted(hint)));
-        let category = usage.aggregate();
+        let (category, retries) = (usage.aggregate(), retried(self.retries));
         format!(
-            "out of memory on {place}: core {core} asked for {}{aligned} of {category}{name}",
+            "out of memory on {place}: core {core} asked for {}{aligned} of {category}{name}{retries}",
             bytes(*size)
         )
     }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `snapshot` | the report as plain data, and its usage table |
 //! | `capture` | taking one on the allocator's error path |
+//! | `hints` | which hints have the most bytes |
 //! | `cause` | why there was no room: a kind and a sentence |
 //! | `human`, `figures` | the form for people |
 //! | `failure_log`, `line`, `prefix`, `time` | the lines of the log: written, and read |
@@ -40,8 +41,9 @@ mod cause;
 mod column;
 mod csv;
 mod failure_log;
-mod figures;
+pub(crate) mod figures;
 mod files;
+pub(crate) mod hints;
 mod human;
 mod line;
 mod parse;

@@ -60,6 +60,14 @@ pub struct OomReport {
     pub cause: Cause,
     /// The HBM it was to be on; `None` for host memory.
     pub hbm: Option<HbmState>,
+    /// Times that it was tried again, because the failure handler said so; left out if none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What was asked for.

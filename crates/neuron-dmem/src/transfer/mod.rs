@@ -17,6 +17,7 @@ use neuron_ndl::{Device, Direction, Memory, NdlError, ZeroCopyOptions};
 use vm_memory::VolatileSlice;
 
 use crate::error::{DmemError, TransferDirection};
+use crate::trace::Lanes;
 
 /// How device memory is copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub(crate) struct Target<'a> {
     pub(crate) memory: &'a Memory,
     pub(crate) hint: Option<&'a str>,
     pub(crate) path: Path,
+    pub(crate) lanes: Lanes<'a>,
 }
 
 /// The user's bytes on the way in.
@@ -82,33 +84,44 @@ impl Target<'_> {
 
 /// Copies to the dmem. The range was checked.
 pub(crate) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
-    let Target { device, memory, path, .. } = target;
+    let Target { device, memory, path, lanes, .. } = target;
+    let size = bytes.len() as u64;
     let copied = match (path, bytes) {
-        _ if memory.request().host => match bytes {
-            HostBytes::Plain(bytes) => device.buffer_copy_in(memory, offset, bytes),
-            HostBytes::Volatile(bytes) => device.buffer_copy_in_volatile(memory, offset, bytes),
-        },
+        _ if memory.request().host => {
+            let _parts = lanes.whole(size, true);
+            match bytes {
+                HostBytes::Plain(bytes) => device.buffer_copy_in(memory, offset, bytes),
+                HostBytes::Volatile(bytes) => device.buffer_copy_in_volatile(memory, offset, bytes),
+            }
+        }
         (Path::Staged, _) => return staged::copy_in(target, offset, bytes),
         (Path::ZeroCopy { direct_write }, HostBytes::Plain(bytes)) => {
+            let _parts = lanes.whole(size, size <= direct_write.into());
             device.zero_copy_in(memory, offset, bytes, ZeroCopyOptions { queue: None, direct_write })
         }
         (Path::ZeroCopy { direct_write }, HostBytes::Volatile(bytes)) => {
+            let _parts = lanes.whole(size, size <= direct_write.into());
             let options = ZeroCopyOptions { queue: None, direct_write };
             device.zero_copy(memory, offset, bytes, Direction::In, options)
         }
     };
-    copied.map_err(|source| target.failed(TransferDirection::In, bytes.len() as u64, 0, source))
+    copied.map_err(|source| target.failed(TransferDirection::In, size, 0, source))
 }
 
 /// Copies from the dmem. The range was checked.
 pub(crate) fn copy_out(target: Target<'_>, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
-    let Target { device, memory, path, .. } = target;
+    let Target { device, memory, path, lanes, .. } = target;
+    let size = bytes.len() as u64;
     let copied = match path {
         Path::ZeroCopy { .. } => {
+            let _parts = lanes.whole(size, false);
             device.zero_copy(memory, offset, bytes, Direction::Out, ZeroCopyOptions::default())
         }
-        Path::Staged if memory.request().host => device.buffer_copy_out_volatile(memory, offset, bytes),
+        Path::Staged if memory.request().host => {
+            let _parts = lanes.whole(size, true);
+            device.buffer_copy_out_volatile(memory, offset, bytes)
+        }
         Path::Staged => return staged::copy_out(target, offset, bytes),
     };
-    copied.map_err(|source| target.failed(TransferDirection::Out, bytes.len() as u64, 0, source))
+    copied.map_err(|source| target.failed(TransferDirection::Out, size, 0, source))
 }

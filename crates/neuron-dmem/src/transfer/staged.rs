@@ -11,8 +11,9 @@ use vm_memory::VolatileSlice;
 use super::chunks::{Chunk, ChunkPlan};
 use super::{HostBytes, Target};
 use crate::error::{DmemError, TransferDirection};
+use crate::trace::Span;
 
-impl Target<'_> {
+impl<'a> Target<'a> {
     fn buffer(&self) -> Result<&CopyBuffer, NdlError> {
         let core = self.memory.request().core;
         self.device.copy_buffer(core).ok_or_else(|| self.refused("Failed to get copy buffer"))
@@ -26,7 +27,28 @@ impl Target<'_> {
     /// Waits for `handle` if it names a copy. A failing wait is final: the driver has
     /// released the context.
     fn wait(&self, handle: WaitHandle) -> Result<(), NdlError> {
-        if handle.is_pending() { self.device.copy_wait(self.memory, handle) } else { Ok(()) }
+        if !handle.is_pending() {
+            return Ok(());
+        }
+        let _waiting = self.lanes.wait();
+        self.device.copy_wait(self.memory, handle)
+    }
+
+    /// Requests a copy behind `previous`, and waits for that. `running` is the DMA that is
+    /// traced: `previous`'s, then this one's.
+    fn request(
+        &self,
+        copy: CopyRequest<'_>,
+        prefetch: u64,
+        previous: WaitHandle,
+        running: &mut Option<Span<'a>>,
+    ) -> Result<WaitHandle, NdlError> {
+        let requested = self.lanes.dma(copy.bytes);
+        let waiting = if previous == WaitHandle::NONE { None } else { self.lanes.wait() };
+        let handle = self.device.copy_async(copy, prefetch, previous)?;
+        drop(waiting);
+        *running = requested;
+        Ok(handle)
     }
 }
 
@@ -53,9 +75,11 @@ fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64
     let plan = ChunkPlan::for_size(size);
     let buffer = target.buffer()?.lock();
     let mut previous = plan.first;
+    let mut running = None;
     let mut before = 0;
     for chunk in plan.chunks(size) {
         let staged = part(target, buffer.mapping.slice(), chunk).and_then(|part| {
+            let _copying = target.lanes.host_copy(chunk.bytes);
             match bytes.copy_to(chunk.offset as usize, part) {
                 true => Ok(()),
                 false => Err(target.refused("reading the user's bytes")),
@@ -68,7 +92,7 @@ fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64
             destination_offset: offset + chunk.offset,
             bytes: chunk.bytes,
         };
-        match staged.and_then(|()| target.device.copy_async(copy, 0, previous)) {
+        match staged.and_then(|()| target.request(copy, 0, previous, &mut running)) {
             Ok(handle) => previous = handle,
             Err(error) => {
                 // It may still read the buffer, which we are about to let go.
@@ -80,6 +104,7 @@ fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64
         before = chunk.offset + chunk.bytes;
     }
     target.wait(previous)?;
+    drop(running);
     *done = size;
     Ok(())
 }
@@ -106,11 +131,13 @@ fn run_out(
         let into = bytes
             .subslice(chunk.offset as usize, chunk.bytes as usize)
             .map_err(|_| target.refused("writing the user's bytes"))?;
+        let _copying = target.lanes.host_copy(chunk.bytes);
         staged.copy_to_volatile_slice(into);
         *done = chunk.offset + chunk.bytes;
         Ok(())
     };
     let mut previous = plan.first;
+    let mut running = None;
     let mut staged: Option<Chunk> = None;
     for chunk in plan.chunks(size) {
         let copy = CopyRequest {
@@ -121,7 +148,7 @@ fn run_out(
             bytes: chunk.bytes,
         };
         let prefetch = bytes.ptr_guard().as_ptr() as u64 + chunk.offset;
-        match target.device.copy_async(copy, prefetch, previous) {
+        match target.request(copy, prefetch, previous, &mut running) {
             Ok(handle) => previous = handle,
             Err(error) => {
                 // Save the chunk before the failed one, if its own copy ended well.
@@ -136,5 +163,6 @@ fn run_out(
         }
     }
     target.wait(previous)?;
+    drop(running);
     staged.map_or(Ok(()), drain)
 }

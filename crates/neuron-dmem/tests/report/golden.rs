@@ -112,6 +112,7 @@ pub(crate) fn report() -> OomReport {
                 Chunk { pa: 0x8002_4100_0000, size: 4096, category: 99 },
             ],
         }),
+        retries: 0,
     }
 }
 

@@ -103,6 +103,7 @@ fn report() -> impl Strategy<Value = OomReport> {
             },
             cause: Cause { kind, sentence },
             hbm,
+            retries: core % 3,
         },
     )
 }

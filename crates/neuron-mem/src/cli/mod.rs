@@ -80,6 +80,11 @@ pub struct LoadArgs {
     /// How the software device runs
     #[arg(long, value_enum, default_value_t = Execution::Threaded)]
     pub execution: Execution,
+
+    /// Also write what happened when into FILE, a timeline for Perfetto and chrome://tracing, which replaces
+    /// a timeline and no other file
+    #[arg(long, value_name = "FILE")]
+    pub timeline: Option<PathBuf>,
 }
 
 /// Arguments of `devices`.
@@ -225,7 +230,7 @@ mod tests {
         assert_eq!((args.instance.as_str(), args.device, args.seed), ("trn1.2xlarge", 0, 0));
         assert_eq!(args.cores, CoreSelection::All);
         assert_eq!((args.transfer, args.execution), (Transfer::Auto, Execution::Threaded));
-        assert!(!args.no_verify && !args.json && args.fault.is_none());
+        assert!(!args.no_verify && !args.json && args.fault.is_none() && args.timeline.is_none());
     }
 
     #[test]
@@ -241,6 +246,7 @@ mod tests {
             "--seed=18446744073709551615",
             "--fault=abort:nth=10",
             "--execution=inline",
+            "--timeline=t.json",
         ])
         .unwrap();
         assert_eq!(args.path, Some(PathBuf::from("model.safetensors")));
@@ -249,6 +255,7 @@ mod tests {
         assert_eq!((args.transfer, args.execution), (Transfer::Staged, Execution::Inline));
         assert!(args.no_verify && args.json);
         assert_eq!(args.fault.as_deref(), Some("abort:nth=10"));
+        assert_eq!(args.timeline, Some(PathBuf::from("t.json")));
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `session` | the device work: allocate, copy, read back, free |
+//! | `timeline` | the file that shows it |
 //!
 //! Here: arguments in, report out.
 
 mod session;
+mod timeline;
 
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use crate::render::load::{LoadDetail, LoadReport, Verification, bytes_per_second
 use crate::render::{headline, write_json};
 use crate::shown::ShownList;
 use session::{Outcome, Session};
+use timeline::Timeline;
 
 /// Opens the model that the arguments name, or builds the built-in one.
 ///
@@ -64,6 +67,7 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
     let present: Vec<u32> = (0..device.geometry().cores).collect();
     let cores = args.cores.resolve(&present).map_err(|error| Failure::new(Exit::Usage, error))?;
     let model = open_model(args)?;
+    let timeline = Timeline::begin(args)?;
     if !args.json {
         let line = headline(&machine::backend(&machine), &args.instance);
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)?;
@@ -72,21 +76,24 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
 
     let path = path(args.transfer, &device);
     let setup = Setup::default().path(path).log(log_options);
+    let setup = timeline.attach(setup);
     let memory = DeviceMemory::with(Arc::clone(&device), setup).map_err(log::cannot_write)?;
     let session = Session { memory: &memory, model: &model, stop, progress: &progress };
     let baseline = session.driver_bytes()?;
     let outcome = session.run(&cores, !args.no_verify);
     let after = session.driver_bytes();
     drop(progress);
+    let written = timeline.finish();
     let outcome = outcome.map_err(|failure| {
         let failure = match path {
             Path::ZeroCopy { .. } if !device.offers_zero_copy() => failure.with_note(NOT_OFFERED),
             _ => failure,
         };
-        failure.with_note(&freed(baseline, &after))
+        timeline::note(failure.with_note(&freed(baseline, &after)), &written)
     })?;
 
-    let (report, detail) = report(&machine, args, &model, outcome, baseline, after?);
+    let (mut report, detail) = report(&machine, args, &model, outcome, baseline, after?);
+    report.timeline = written.as_ref().ok().cloned().flatten();
     if args.json {
         write_json(out, &report).map_err(Failure::output)?;
     } else {
@@ -97,7 +104,7 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
             let why = format!("read back different from what was loaded: {}", ShownList(&names));
             Err(Failure::new(Exit::Mismatch, why))
         }
-        _ => Ok(()),
+        _ => written.map(|_| ()),
     }
 }
 
@@ -167,6 +174,7 @@ fn report(
         verified: matches!(outcome.verification, Verification::Equal(_)),
         usage: outcome.usage,
         leaked_bytes: after.saturating_sub(baseline),
+        timeline: None,
     };
     let empty = model.tensors().iter().filter(|tensor| tensor.bytes() == 0);
     let detail = LoadDetail {

@@ -31,6 +31,18 @@ pub struct LoadReport {
     pub usage: Vec<Usage>,
     /// Bytes the driver counted after everything was freed beyond those it counted before the load.
     pub leaked_bytes: u64,
+    /// The timeline, if one was asked for; else the field is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
+}
+
+/// A timeline that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Timeline {
+    /// The file, as it was named; bytes that are not UTF-8 as U+FFFD.
+    pub file: String,
+    /// Events in it.
+    pub events: u64,
 }
 
 /// Memory in use for one purpose.
@@ -124,7 +136,11 @@ impl LoadReport {
                     "freed      leaked {leaked}: driver counters were at {baseline} before the load"
                 )
             }
+        }?;
+        if let Some(Timeline { file, events }) = &self.timeline {
+            writeln!(text, "timeline   {} in {}", plural(*events, "event"), Shown(file))?;
         }
+        Ok(())
     }
 
     fn usage_table(&self) -> String {
@@ -172,6 +188,7 @@ mod tests {
                 usage(None, None, "dma rings", 4096),
             ],
             leaked_bytes: 0,
+            timeline: None,
         }
     }
 
@@ -222,6 +239,16 @@ verified   93 tensors
 freed      driver counters back to 1,048,576 B (1.0 MiB)
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_timeline_is_told_where_there_is_one() {
+        let timeline = Some(Timeline { file: "a\u{1b}.json".to_owned(), events: 1234 });
+        let report = LoadReport { timeline, ..report() };
+        let text = report.text(&detail());
+        assert!(text.ends_with("\ntimeline   1,234 events in `a\\u{1b}.json`\n"), "{text}");
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(json.ends_with(r#","timeline":{"file":"a\u001b.json","events":1234}}"#), "{json}");
     }
 
     #[test]

@@ -95,6 +95,15 @@ pub(crate) struct Loaded {
     pub(crate) verified: bool,
     pub(crate) usage: Vec<Usage>,
     pub(crate) leaked_bytes: u64,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+/// Its timeline.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Timeline {
+    pub(crate) file: String,
+    pub(crate) events: usize,
 }
 
 /// One row of its usage.

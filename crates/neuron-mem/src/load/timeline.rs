@@ -1,0 +1,62 @@
+//! `load --timeline`: a file that shows what happened when, however the load ends.
+
+use std::sync::Arc;
+
+use neuron_dmem::Setup;
+use neuron_dmem::trace::chrome::{ChromeTrace, TimelineError};
+
+use crate::cli::LoadArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::render::load::Timeline as Written;
+use crate::shown::Shown;
+
+/// The timeline of a load, if one was asked for.
+pub(super) struct Timeline(Option<Arc<ChromeTrace>>);
+
+impl Timeline {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// [`Exit::Usage`] for a name that something else has; [`Exit::Output`] if it cannot be made.
+    pub(super) fn begin(args: &LoadArgs) -> Result<Self, Failure> {
+        let create = |path| ChromeTrace::create(path).map(Arc::new).map_err(failure);
+        args.timeline.as_ref().map(create).transpose().map(Self)
+    }
+
+    /// Has the device's memory traced.
+    pub(super) fn attach(&self, setup: Setup) -> Setup {
+        match &self.0 {
+            Some(sink) => setup.trace(Arc::clone(sink) as _),
+            None => setup,
+        }
+    }
+
+    /// Writes what is left. All that was traced is over.
+    ///
+    /// # Errors
+    /// [`Exit::Output`] if something could not be written, now or before.
+    pub(super) fn finish(&self) -> Result<Option<Written>, Failure> {
+        let Some(sink) = &self.0 else { return Ok(None) };
+        let written = sink.finish().map_err(failure)?;
+        let file = written.path.to_string_lossy().into_owned();
+        Ok(Some(Written { file, events: written.events }))
+    }
+}
+
+fn failure(error: TimelineError) -> Failure {
+    let exit = match error {
+        TimelineError::Io { .. } => Exit::Output,
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, error)
+}
+
+/// A failed load tells of its timeline, too.
+pub(super) fn note(failure: Failure, written: &Result<Option<Written>, Failure>) -> Failure {
+    match written {
+        Ok(None) => failure,
+        Ok(Some(Written { file, .. })) => failure.with_note(&format!("its timeline is in {}", Shown(file))),
+        Err(error) => failure.with_note(&error.to_string().replace("\n  ", "; ")),
+    }
+}
