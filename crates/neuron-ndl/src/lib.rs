@@ -21,6 +21,8 @@
 //! | an older driver, a record of all calls, for tests | [`testing`] |
 //! | writing a backend | [`backend`] |
 //! | watching calls, and refusing some | [`intercept`] |
+//! | environment variables | [`environment`] |
+//! | what stands between a program and a device | [`diagnosis`] |
 //!
 //! `unsafe` lives in these places: [`backend`]'s contract that pointers inside argument
 //! bytes are valid and descriptors are the caller's, which [`Device`] fulfils; the kernel
@@ -30,7 +32,9 @@
 pub mod backend;
 mod compat;
 mod device;
+pub mod diagnosis;
 mod engine;
+pub mod environment;
 mod error;
 mod export;
 mod facts;
