@@ -9,7 +9,7 @@ use neuron_ndl::{Device, NdlError};
 use crate::cli::DevicesArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::machine;
+use crate::machine::Machine;
 use crate::render::devices::{self as report, DevicesReport, H2tRing, Hbm, SysfsTree};
 use crate::render::write_json;
 use crate::tree;
@@ -20,11 +20,18 @@ use crate::tree;
 /// # Errors
 /// See [`Exit`] for which failure has which code.
 pub fn run(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let machine = machine::software(&args.instance, MachineOptions::default())?;
+    on(&Machine::choose(&args.machine, MachineOptions::default())?, args, out)
+}
+
+/// As [`run`], on this machine.
+///
+/// # Errors
+/// As [`run`].
+pub fn on(machine: &Machine, args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Failure> {
     // Taken before a device is opened: our own buffers would be counted.
     let sysfs = match &args.sysfs {
         Some(folder) => {
-            let sysfs = machine::sysfs(&machine)?;
+            let sysfs = machine.sysfs("--sysfs")?;
             tree::write(&sysfs, folder)?;
             let folder = folder.to_string_lossy().into_owned();
             Some(SysfsTree { folder, files: sysfs.files.len() as u64, links: sysfs.links.len() as u64 })
@@ -32,14 +39,14 @@ pub fn run(args: &DevicesArgs, out: &mut dyn Write) -> Result<(), Failure> {
         None => None,
     };
     let mut report = DevicesReport {
-        backend: machine::backend(&machine),
-        instance: args.instance.clone(),
+        backend: machine.name().to_string(),
+        instance: machine.instance().map(str::to_owned),
         generation: String::new(),
         devices: Vec::new(),
         sysfs,
     };
-    for index in 0..machine.instance().devices {
-        let device = machine::open(&machine, index)?;
+    for &index in machine.some_devices()? {
+        let device = machine.open(index)?;
         report.generation = format!("{:?}", device.facts().generation);
         report.devices.push(describe(&device).map_err(|error| Failure::new(Exit::Device, error))?);
     }

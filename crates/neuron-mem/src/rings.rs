@@ -9,12 +9,12 @@ use neuron_abi::arg::DmaQueueState;
 use neuron_abi::errno::Errno;
 use neuron_ndl::introspect::{FlavourView, Introspection, QueueView, RingView};
 use neuron_ndl::software::MachineOptions;
-use neuron_ndl::{Backend, Device, NdlError};
+use neuron_ndl::{Device, NdlError};
 
 use crate::cli::RingsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::machine;
+use crate::machine::{self, Machine};
 use crate::render::rings::{Cursor, Engine, Owner, Queue, Ring, RingsReport, Selection};
 use crate::render::write_json;
 
@@ -24,9 +24,9 @@ use crate::render::write_json;
 /// See [`Exit`] for which failure has which code.
 pub fn run(args: &RingsArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let index = machine::device_index(args.device)?;
-    let machine = machine::software(&args.instance, MachineOptions::default())?;
-    let device = machine::open(&machine, index)?;
-    let report = report(args, machine.name(), &device)?;
+    let machine = Machine::choose(&args.machine, MachineOptions::default())?;
+    let device = machine.open(index)?;
+    let report = report(args, &machine, &device)?;
     if args.json {
         write_json(out, &report).map_err(Failure::output)
     } else {
@@ -34,11 +34,11 @@ pub fn run(args: &RingsArgs, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-/// Looks at a device that is open on any backend.
+/// Looks at a device of the machine, which may be open on any backend.
 ///
 /// # Errors
 /// [`Exit::Usage`] for an engine the device does not have, [`Exit::Device`] with the ioctl that failed.
-pub fn report(args: &RingsArgs, backend: &str, device: &Device) -> Result<RingsReport, Failure> {
+pub fn report(args: &RingsArgs, machine: &Machine, device: &Device) -> Result<RingsReport, Failure> {
     let count = device.geometry().engines();
     let engines = match args.engine {
         Some(engine) if engine < count => engine..engine + 1,
@@ -56,8 +56,8 @@ pub fn report(args: &RingsArgs, backend: &str, device: &Device) -> Result<RingsR
         (false, None) => Selection::Programmed,
     };
     let mut report = RingsReport {
-        backend: backend.to_owned(),
-        instance: args.instance.clone(),
+        backend: machine.name().to_string(),
+        instance: machine.instance().map(str::to_owned),
         device: args.device,
         selection,
         owners_shown: inside.is_some(),

@@ -12,7 +12,7 @@ use common::run::neuron_mem;
 use neuron_abi::memory::Category;
 use neuron_mem::cli::{Cli, Command, RingsArgs};
 use neuron_mem::render::rings::{Flavour, Selection};
-use neuron_mem::rings;
+use neuron_mem::{machine, rings};
 use neuron_ndl::software::{Machine, MachineOptions};
 use neuron_ndl::{AllocRequest, CopyRequest, Device};
 use serde_json::{Value, json};
@@ -32,6 +32,11 @@ fn used(abi_only: bool) -> Arc<Device> {
         .copy(CopyRequest { source: &host, destination: &hbm, source_offset, destination_offset, bytes })
         .unwrap();
     device
+}
+
+/// What the device is told to be of.
+fn software() -> machine::Machine {
+    machine::Machine::software("trn1.2xlarge", MachineOptions::default()).unwrap()
 }
 
 fn args(options: &str) -> RingsArgs {
@@ -161,7 +166,7 @@ fn text_fits_100_columns() {
 
 #[test]
 fn a_copy_shows_in_its_cores_ring_alone() {
-    let report = rings::report(&args(""), "software", &used(false)).unwrap();
+    let report = rings::report(&args(""), &software(), &used(false)).unwrap();
     let [idle, used] = &report.engines[..] else { panic!("{report:?}") };
     assert_eq!((idle.queues[0].tx.tail, used.queues[0].tx.tail), (0, 5));
     let queue = &used.queues[0];
@@ -179,14 +184,14 @@ fn a_copy_shows_in_its_cores_ring_alone() {
 #[test]
 fn a_backend_without_introspection_lists_the_queues_with_a_ring_and_says_what_is_missing() {
     let device = used(true);
-    let report = rings::report(&args(""), "kernel", &device).unwrap();
+    let report = rings::report(&args(""), &software(), &device).unwrap();
     assert_eq!((report.selection, report.owners_shown), (Selection::Programmed, false));
     let places: Vec<_> = report.engines.iter().map(|engine| (engine.engine, engine.queues.len())).collect();
     assert_eq!(places, [(32, 1), (33, 1)]);
     let queue = &report.engines[1].queues[0];
     assert_eq!((&queue.owner, queue.tx.cursor, queue.tx.tail, queue.tx.size), (&None, None, 5, 8192));
     assert!(report.text().contains("\n?: the driver behind this backend does not show it\n"));
-    let all = rings::report(&args("--all"), "kernel", &device).unwrap();
+    let all = rings::report(&args("--all"), &software(), &device).unwrap();
     assert_eq!((all.selection, all.engines.len(), all.queue_count), (Selection::All, 34, 544));
 }
 

@@ -8,10 +8,11 @@ use clap::Parser as _;
 use common::run::neuron_mem;
 use neuron_mem::cli::{Cli, Command, TraceCopyArgs};
 use neuron_mem::exit::Exit;
+use neuron_mem::machine::Machine;
 use neuron_mem::render::trace::{Half, Place, TraceReport};
 use neuron_mem::trace;
-use neuron_ndl::Device;
-use neuron_ndl::software::{Machine, MachineOptions};
+use neuron_ndl::environment::BackendName;
+use neuron_ndl::software::MachineOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -25,8 +26,8 @@ fn args(options: &str) -> TraceCopyArgs {
 fn trace(options: &str, abi_only: bool) -> TraceReport {
     let args = args(options);
     let machine = MachineOptions { abi_only, ..MachineOptions::default() };
-    let machine = Machine::with_options(&args.instance, machine).unwrap();
-    trace::report(&args, "software", &Device::open(&machine, 0).unwrap()).unwrap()
+    let machine = Machine::of(BackendName::Software, &args.machine, machine).unwrap();
+    trace::report(&args, &machine, &machine.open(0).unwrap()).unwrap()
 }
 
 /// Bus addresses differ from machine to machine; here all of them are `ADDRESS`.
@@ -329,8 +330,8 @@ fn json_keys_are_the_documented_ones() {
 fn a_copy_that_goes_wrong_is_no_report_and_one_that_goes_wrong_silently_is_told() {
     let run = |fault: &str| {
         let options = MachineOptions { faults: fault.parse().unwrap(), ..MachineOptions::default() };
-        let machine = Machine::with_options("trn1.2xlarge", options).unwrap();
-        trace::report(&args("64K"), "software", &Device::open(&machine, 0).unwrap())
+        let machine = Machine::software("trn1.2xlarge", options).unwrap();
+        trace::report(&args("64K"), &machine, &machine.open(0).unwrap())
     };
     let failure = run("abort:nth=1").unwrap_err();
     assert_eq!(failure.exit(), Exit::Device);

@@ -90,8 +90,8 @@ impl Device {
     /// The failing step; what was done before it is undone. EPROTONOSUPPORT with
     /// [`Detail::Versions`] for a driver that is too old or too new.
     pub fn open_with(backend: &dyn Backend, index: u8, options: &OpenOptions) -> Result<Arc<Self>, NdlError> {
-        let operation = "opening the device";
-        let file = backend.open(index, Lane::Full).map_err(|errno| NdlError::new(index, operation, errno))?;
+        let opening = |errno| NdlError::new(index, NdlError::OPENING, errno);
+        let file = backend.open(index, Lane::Full).map_err(opening)?;
         let compat = Compat::new(index, options.on_fallback.clone());
         let open = Arc::new(OpenDevice { file, index, compat });
         let facts = DeviceFacts::ask(&open)?;

@@ -44,6 +44,9 @@ pub enum Detail {
 }
 
 impl NdlError {
+    /// The operation that opens a device's node, in words.
+    pub(crate) const OPENING: &'static str = "opening the device";
+
     /// An errno without more.
     pub const fn new(device: u8, operation: &'static str, errno: Errno) -> Self {
         Self { device, operation, errno, detail: None }

@@ -76,6 +76,11 @@ impl LogOptions {
         self.path.as_deref()
     }
 
+    /// Bytes that the log takes, in memory or as a file.
+    pub fn bytes(&self) -> u64 {
+        Geometry { capacity: self.capacity.min(MAX_CAPACITY), rows: self.rows }.bytes()
+    }
+
     pub(super) fn header(&self, device: u8) -> Result<Header, LogError> {
         if self.capacity > MAX_CAPACITY {
             return Err(LogError::Capacity { capacity: self.capacity });

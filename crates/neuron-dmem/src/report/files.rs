@@ -59,6 +59,13 @@ impl DumpOptions {
         let verbose = verbose.is_some_and(|value| !value.is_empty() && value != "0");
         Self { directory, form: if verbose { Form::Verbose } else { Form::Categories } }
     }
+
+    /// Why no file can be written there, whatever the failure: a sentence.
+    pub fn problem(&self) -> Option<String> {
+        let length = self.directory.as_ref()?.as_os_str().len();
+        (length > LONGEST)
+            .then(|| format!("{DIRECTORY} has more than {LONGEST} characters: no files written"))
+    }
 }
 
 impl OomReport {
@@ -73,8 +80,8 @@ impl OomReport {
     ) -> Files {
         let mut files = Files::default();
         let Some(directory) = &options.directory else { return files };
-        if directory.as_os_str().len() > LONGEST {
-            files.problems.push(format!("{DIRECTORY} has more than {LONGEST} characters: no files written"));
+        if let Some(problem) = options.problem() {
+            files.problems.push(problem);
             return files;
         }
         let (device, time) = (self.device, self.time.seconds);

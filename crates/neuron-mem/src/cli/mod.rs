@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use cores::CoreSelection;
 pub use size::ByteSize;
 
+use neuron_ndl::environment::BackendName;
+
 use crate::exit::Exit;
 
 /// Load models into Neuron device memory, and look at devices
@@ -33,8 +35,23 @@ pub enum Command {
     Rings(RingsArgs),
     /// Copy once and show how: descriptors, doorbells, marker, acknowledge
     TraceCopy(TraceCopyArgs),
+    /// Look for what stands between a program and a device, and say what to do about it
+    Doctor(DoctorArgs),
     /// Show the usage log of a running or ended process: who has how much device memory, peaks, newest events
     Log(LogArgs),
+}
+
+/// Where devices are, for every command that uses one.
+#[derive(Debug, Clone, Default, Args)]
+pub struct MachineArgs {
+    /// Where devices are: `software`, a machine without hardware, or `kernel`, those of this machine
+    /// [default: NEURON_MEM_BACKEND, or software]
+    #[arg(long, value_name = "NAME")]
+    pub backend: Option<BackendName>,
+
+    /// Instance type whose devices the software backend presents [default: trn1.2xlarge]
+    #[arg(long, value_name = "TYPE")]
+    pub instance: Option<String>,
 }
 
 /// Arguments of `load`.
@@ -45,21 +62,22 @@ pub struct LoadArgs {
     /// transformer of about 100 MB is built in memory
     pub path: Option<PathBuf>,
 
-    /// Instance type whose devices the software backend presents
-    #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
-    pub instance: String,
+    /// Where the device is.
+    #[command(flatten)]
+    pub machine: MachineArgs,
 
-    /// Device to load onto
-    #[arg(long, value_name = "INDEX", default_value_t = 0)]
-    pub device: u32,
+    /// Device to load onto [default: that of the first of NEURON_RT_VISIBLE_CORES, or the first]
+    #[arg(long, value_name = "INDEX")]
+    pub device: Option<u32>,
 
-    /// Cores to spread the tensors over: `all`, or a list such as `0,1` or `0,4-7`
-    #[arg(long, value_name = "LIST", default_value = "all")]
-    pub cores: CoreSelection,
+    /// Cores of the device to spread the tensors over: `all`, or a list such as `0,1` or `0,4-7`
+    /// [default: NEURON_RT_VISIBLE_CORES, or all]
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<CoreSelection>,
 
-    /// How bytes reach the device
-    #[arg(long, value_enum, default_value_t = Transfer::Auto)]
-    pub transfer: Transfer,
+    /// How bytes reach the device [default: NEURON_RT_DBG_ZEROCOPY, or auto]
+    #[arg(long, value_enum)]
+    pub transfer: Option<Transfer>,
 
     /// Do not read the tensors back to compare them
     #[arg(long)]
@@ -77,9 +95,9 @@ pub struct LoadArgs {
     #[arg(long, value_name = "SPEC")]
     pub fault: Option<String>,
 
-    /// How the software device runs
-    #[arg(long, value_enum, default_value_t = Execution::Threaded)]
-    pub execution: Execution,
+    /// How the software device runs [default: threaded]
+    #[arg(long, value_enum)]
+    pub execution: Option<Execution>,
 
     /// Also write what happened when into FILE, a timeline for Perfetto and chrome://tracing, which replaces
     /// a timeline and no other file
@@ -91,9 +109,9 @@ pub struct LoadArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = Exit::help())]
 pub struct DevicesArgs {
-    /// Instance type whose devices the software backend presents
-    #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
-    pub instance: String,
+    /// Where the device is.
+    #[command(flatten)]
+    pub machine: MachineArgs,
 
     /// Also write the tree that the driver shows under `/sys` into DIR, which is empty, new, or has such a
     /// tree that this command wrote
@@ -109,9 +127,9 @@ pub struct DevicesArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = Exit::help())]
 pub struct RingsArgs {
-    /// Instance type whose devices the software backend presents
-    #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
-    pub instance: String,
+    /// Where the device is.
+    #[command(flatten)]
+    pub machine: MachineArgs,
 
     /// Device to look at
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
@@ -141,13 +159,26 @@ pub struct TraceCopyArgs {
     #[arg(long, value_enum, default_value_t = CopyDirection::H2d)]
     pub dir: CopyDirection,
 
-    /// Instance type whose first device the software backend presents
-    #[arg(long, value_name = "TYPE", default_value = DEFAULT_INSTANCE)]
-    pub instance: String,
+    /// Where the device is.
+    #[command(flatten)]
+    pub machine: MachineArgs,
 
     /// Show every descriptor, not only the first and last of a long batch
     #[arg(long)]
     pub full: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = Exit::help())]
+pub struct DoctorArgs {
+    /// Where the devices are.
+    #[command(flatten)]
+    pub machine: MachineArgs,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -227,9 +258,8 @@ mod tests {
     fn load_without_arguments_takes_the_documented_defaults() {
         let args = load(&[]).unwrap();
         assert_eq!(args.path, None);
-        assert_eq!((args.instance.as_str(), args.device, args.seed), ("trn1.2xlarge", 0, 0));
-        assert_eq!(args.cores, CoreSelection::All);
-        assert_eq!((args.transfer, args.execution), (Transfer::Auto, Execution::Threaded));
+        assert_eq!((args.machine.backend, args.machine.instance, args.device), (None, None, None));
+        assert_eq!((args.cores, args.transfer, args.execution, args.seed), (None, None, None, 0));
         assert!(!args.no_verify && !args.json && args.fault.is_none() && args.timeline.is_none());
     }
 
@@ -237,6 +267,7 @@ mod tests {
     fn every_option_of_load_is_understood() {
         let args = load(&[
             "model.safetensors",
+            "--backend=software",
             "--instance=trn2.48xlarge",
             "--device=3",
             "--cores=0,4-5",
@@ -250,9 +281,11 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(args.path, Some(PathBuf::from("model.safetensors")));
-        assert_eq!((args.instance.as_str(), args.device, args.seed), ("trn2.48xlarge", 3, u64::MAX));
-        assert_eq!(args.cores, CoreSelection::Only(vec![0, 4, 5]));
-        assert_eq!((args.transfer, args.execution), (Transfer::Staged, Execution::Inline));
+        assert_eq!(args.machine.backend, Some(BackendName::Software));
+        assert_eq!(args.machine.instance.as_deref(), Some("trn2.48xlarge"));
+        assert_eq!((args.device, args.seed), (Some(3), u64::MAX));
+        assert_eq!(args.cores, Some(CoreSelection::Only(vec![0, 4, 5])));
+        assert_eq!((args.transfer, args.execution), (Some(Transfer::Staged), Some(Execution::Inline)));
         assert!(args.no_verify && args.json);
         assert_eq!(args.fault.as_deref(), Some("abort:nth=10"));
         assert_eq!(args.timeline, Some(PathBuf::from("t.json")));
@@ -264,6 +297,8 @@ mod tests {
             &["--cores=0,0"][..],
             &["--cores="],
             &["--transfer=magic"],
+            &["--backend=hardware"],
+            &["--backend=unix:/run/x"],
             &["--device=-1"],
             &["--seed=x"],
             &["a", "b"],
@@ -279,16 +314,32 @@ mod tests {
     fn rings_and_trace_copy_take_the_documented_defaults() {
         let parse = |words: &[&str]| Cli::try_parse_from(["neuron-mem"].iter().chain(words)).unwrap().command;
         let Command::Rings(rings) = parse(&["rings"]) else { panic!("not rings") };
-        assert_eq!((rings.instance.as_str(), rings.device, rings.engine), ("trn1.2xlarge", 0, None));
+        assert_eq!((rings.machine.instance, rings.device, rings.engine), (None, 0, None));
         assert!(!rings.all && !rings.json);
         let Command::TraceCopy(trace) = parse(&["trace-copy", "64K"]) else { panic!("not trace-copy") };
         assert_eq!((trace.size, trace.dir), (ByteSize(65536), CopyDirection::H2d));
-        assert_eq!(trace.instance, "trn1.2xlarge");
+        assert_eq!((trace.machine.backend, trace.machine.instance), (None, None));
         assert!(!trace.full && !trace.json);
         let Command::Devices(devices) = parse(&["devices", "--sysfs", "d"]) else { panic!("not devices") };
         assert_eq!(devices.sysfs, Some(PathBuf::from("d")));
         let Command::Log(log) = parse(&["log", "f", "--follow"]) else { panic!("not log") };
         assert_eq!((log.file, log.follow, log.json), (PathBuf::from("f"), true, false));
+    }
+
+    #[test]
+    fn every_command_that_uses_a_device_takes_a_backend() {
+        for command in [&["load"][..], &["devices"], &["rings"], &["trace-copy", "1"], &["doctor"]] {
+            let words = ["neuron-mem"].iter().chain(command).chain(&["--backend", "kernel"]);
+            let machine = match Cli::try_parse_from(words).unwrap().command {
+                Command::Load(args) => args.machine,
+                Command::Devices(args) => args.machine,
+                Command::Rings(args) => args.machine,
+                Command::TraceCopy(args) => args.machine,
+                Command::Doctor(args) => args.machine,
+                Command::Log(_) => unreachable!("not asked for"),
+            };
+            assert_eq!(machine.backend, Some(BackendName::Kernel), "{command:?}");
+        }
     }
 
     #[test]
@@ -299,6 +350,7 @@ mod tests {
             &["devices", "--help"],
             &["rings", "--help"],
             &["trace-copy", "--help"],
+            &["doctor", "--help"],
             &["log", "--help"],
         ] {
             let error = Cli::try_parse_from(["neuron-mem"].iter().chain(args)).unwrap_err();

@@ -2,11 +2,13 @@
 //!
 //! | module | what lives there |
 //! |---|---|
+//! | `place` | which device and cores, and which way bytes go: arguments over environment over defaults |
 //! | `session` | the device work: allocate, copy, read back, free |
 //! | `timeline` | the file that shows it |
 //!
 //! Here: arguments in, report out.
 
+mod place;
 mod session;
 mod timeline;
 
@@ -16,14 +18,14 @@ use std::sync::Arc;
 use neuron_dmem::log::LogOptions;
 use neuron_dmem::transfer::Path;
 use neuron_dmem::{DeviceMemory, Setup};
-use neuron_ndl::Device;
-use neuron_ndl::software::{Execution, FaultPlan, Machine, MachineOptions};
+use neuron_ndl::environment::{BackendName, Environment};
+use neuron_ndl::software::{Execution, FaultPlan, MachineOptions};
 
-use crate::cli::{self, LoadArgs, Transfer};
+use crate::cli::{self, LoadArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::log;
-use crate::machine;
+use crate::machine::{self, Machine};
 use crate::model::Model;
 use crate::progress::Progress;
 use crate::render::load::{LoadDetail, LoadReport, Verification, bytes_per_second};
@@ -53,28 +55,41 @@ pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
 /// `stop` is asked before each step, which is one allocation or the copy or comparison of
 /// a few MiB; once it says yes, no further step is begun.
 ///
-/// The environment says whether the usage log goes to a file, and how long it is:
-/// [`LogOptions::from_environment`].
+/// The environment counts where the arguments say nothing ([`Environment`]), and says whether the
+/// usage log goes to a file, and how long it is ([`LogOptions::from_environment`]).
 ///
 /// # Errors
 /// See [`Exit`] for which failure has which code. After a verification mismatch the
 /// report is written all the same.
 pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Result<(), Failure> {
-    let index = machine::device_index(args.device)?;
+    let environment = Environment::from_process().map_err(|error| Failure::new(Exit::Usage, error))?;
+    on(&machine(args, environment.backend)?, &environment, args, stop, out)
+}
+
+/// As [`run`], on this machine and in this environment.
+///
+/// # Errors
+/// As [`run`].
+pub fn on(
+    machine: &Machine,
+    environment: &Environment,
+    args: &LoadArgs,
+    stop: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let log_options = LogOptions::from_environment().map_err(log::cannot_write)?;
-    let machine = machine::software(&args.instance, options(args)?)?;
-    let device = machine::open(&machine, index)?;
-    let present: Vec<u32> = (0..device.geometry().cores).collect();
-    let cores = args.cores.resolve(&present).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let index = place::device(args, environment, machine)?;
+    let device = machine.open(index)?;
+    let cores = place::cores(args, environment, machine, &device)?;
     let model = open_model(args)?;
     let timeline = Timeline::begin(args)?;
     if !args.json {
-        let line = headline(&machine::backend(&machine), &args.instance);
+        let line = headline(machine.name().name(), machine.instance());
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)?;
     }
     let progress = progress(args, &model);
 
-    let path = path(args.transfer, &device);
+    let path = place::path(args.transfer, environment, &device);
     let setup = Setup::default().path(path).log(log_options);
     let setup = timeline.attach(setup);
     let memory = DeviceMemory::with(Arc::clone(&device), setup).map_err(log::cannot_write)?;
@@ -92,7 +107,7 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
         timeline::note(failure.with_note(&freed(baseline, &after)), &written)
     })?;
 
-    let (mut report, detail) = report(&machine, args, &model, outcome, baseline, after?);
+    let (mut report, detail) = report(machine, &model, outcome, baseline, after?);
     report.timeline = written.as_ref().ok().cloned().flatten();
     if args.json {
         write_json(out, &report).map_err(Failure::output)?;
@@ -108,30 +123,28 @@ pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Res
     }
 }
 
+/// The machine, with what only a machine without hardware can be told.
+fn machine(args: &LoadArgs, set: Option<BackendName>) -> Result<Machine, Failure> {
+    let name = machine::name(&args.machine, set);
+    machine::only_software(name, "--fault", args.fault.is_some())?;
+    machine::only_software(name, "--execution", args.execution.is_some())?;
+    Machine::of(name, &args.machine, options(args)?)
+}
+
 fn options(args: &LoadArgs) -> Result<MachineOptions, Failure> {
     let faults: FaultPlan = match &args.fault {
         Some(text) => text.parse().map_err(|error| Failure::new(Exit::Usage, error))?,
         None => FaultPlan::default(),
     };
     let execution = match args.execution {
-        cli::Execution::Inline => Execution::Inline,
-        cli::Execution::Threaded => Execution::Threaded { workers: 1 },
+        Some(cli::Execution::Inline) => Execution::Inline,
+        Some(cli::Execution::Threaded) | None => Execution::Threaded { workers: 1 },
     };
     Ok(MachineOptions { execution, faults, ..MachineOptions::default() })
 }
 
 /// Why a zero-copy that was asked for by name may have been refused.
 const NOT_OFFERED: &str = "this device does not offer zero-copy unless its driver's zerocopy_trn1_override is set; --transfer staged works";
-
-/// What was asked for by name is tried, whatever the device says of itself.
-fn path(transfer: Transfer, device: &Device) -> Path {
-    let without_bounce = match transfer {
-        Transfer::Staged => false,
-        Transfer::Zerocopy => true,
-        Transfer::Auto => device.offers_zero_copy(),
-    };
-    if without_bounce { Path::ZeroCopy { direct_write: 0 } } else { Path::Staged }
-}
 
 /// Each byte passes once, or twice when it is read back.
 fn progress(args: &LoadArgs, model: &Model) -> Progress {
@@ -155,7 +168,6 @@ fn freed(baseline: u64, after: &Result<u64, Failure>) -> String {
 
 fn report(
     machine: &Machine,
-    args: &LoadArgs,
     model: &Model,
     outcome: Outcome,
     baseline: u64,
@@ -164,8 +176,8 @@ fn report(
     let seconds = outcome.copying.as_secs_f64();
     let bytes = model.total_bytes();
     let report = LoadReport {
-        backend: machine::backend(machine),
-        instance: args.instance.clone(),
+        backend: machine.name().to_string(),
+        instance: machine.instance().map(str::to_owned),
         tensors: model.tensors().len() as u64,
         bytes,
         allocated_bytes: outcome.peak.saturating_sub(baseline),
@@ -185,21 +197,4 @@ fn report(
         baseline_bytes: baseline,
     };
     (report, detail)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn auto_takes_what_the_device_offers_and_a_name_is_taken_at_its_word() {
-        let zero_copy = Path::ZeroCopy { direct_write: 0 };
-        for (instance, auto) in [("trn1.2xlarge", Path::Staged), ("trn2.3xlarge", zero_copy)] {
-            let machine = Machine::new(instance).unwrap();
-            let device = Device::open(&machine, 0).unwrap();
-            let paths =
-                [Transfer::Auto, Transfer::Staged, Transfer::Zerocopy].map(|asked| path(asked, &device));
-            assert_eq!(paths, [auto, Path::Staged, zero_copy], "{instance}");
-        }
-    }
 }

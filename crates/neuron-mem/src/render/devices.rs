@@ -13,8 +13,9 @@ use crate::shown::Shown;
 pub struct DevicesReport {
     /// The backend that was asked: `software` or `kernel`.
     pub backend: String,
-    /// Instance type.
-    pub instance: String,
+    /// Instance type; of the kernel's devices what the driver calls them, `None` (JSON `null`) if it does not
+    /// show it.
+    pub instance: Option<String>,
     /// Hardware generation: `V2`, `V3`, ...
     pub generation: String,
     /// Its devices, by index.
@@ -82,7 +83,7 @@ impl DevicesReport {
     /// The report for people. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = headline(&self.backend, &self.instance);
+        let mut text = headline(&self.backend, self.instance.as_deref());
         // Writing to a String cannot fail.
         let _ = writeln!(text, "generation {}, devices: {}", self.generation, self.devices.len());
         for device in &self.devices {
@@ -136,7 +137,7 @@ mod tests {
         };
         DevicesReport {
             backend: "software".to_owned(),
-            instance: "trn1.2xlarge".to_owned(),
+            instance: Some("trn1.2xlarge".to_owned()),
             generation: "V2".to_owned(),
             devices: vec![Device {
                 index: 0,

@@ -13,8 +13,9 @@ use crate::shown::{Shown, ShownList};
 pub struct LoadReport {
     /// The backend that ran: `software` or `kernel`.
     pub backend: String,
-    /// Instance type.
-    pub instance: String,
+    /// Instance type; of the kernel's devices what the driver calls them, `None` (JSON `null`) if it does not
+    /// show it.
+    pub instance: Option<String>,
     /// Tensors in the model, those without data included.
     pub tensors: u64,
     /// Bytes of all tensors.
@@ -175,7 +176,7 @@ mod tests {
         };
         LoadReport {
             backend: "software".to_owned(),
-            instance: "trn1.2xlarge".to_owned(),
+            instance: Some("trn1.2xlarge".to_owned()),
             tensors: 93,
             bytes: 99_898_368,
             allocated_bytes: 99_901_440,

@@ -1,6 +1,7 @@
 //! Results made visible: plain data in, text or JSON out. Nothing here asks a device for anything.
 
 pub mod devices;
+pub mod doctor;
 pub mod load;
 pub mod log;
 pub mod rings;
@@ -11,10 +12,13 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-/// The first line of every text result.
+/// The first line of every text result. What the kernel's devices are is not always shown.
 #[must_use]
-pub fn headline(backend: &str, instance: &str) -> String {
-    format!("backend {backend}, instance {instance}\n")
+pub fn headline(backend: &str, instance: Option<&str>) -> String {
+    match instance {
+        Some(instance) => format!("backend {backend}, instance {instance}\n"),
+        None => format!("backend {backend}\n"),
+    }
 }
 
 /// Writes a report as one line of JSON.

@@ -13,8 +13,9 @@ use crate::bytes::plural;
 pub struct RingsReport {
     /// The backend that was asked: `software` or `kernel`.
     pub backend: String,
-    /// Instance type.
-    pub instance: String,
+    /// Instance type; of the kernel's devices what the driver calls them, `None` (JSON `null`) if it does not
+    /// show it.
+    pub instance: Option<String>,
     /// Device index.
     pub device: u32,
     /// Which queues are listed.
@@ -188,7 +189,7 @@ impl RingsReport {
     /// The report for people. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = headline(&self.backend, &self.instance);
+        let mut text = headline(&self.backend, self.instance.as_deref());
         // Writing to a String cannot fail.
         let _ = writeln!(text, "device {}: {}", self.device, self.shown());
         if !self.owners_shown {
@@ -307,7 +308,7 @@ mod tests {
         ];
         RingsReport {
             backend: "software".to_owned(),
-            instance: "trn1.2xlarge".to_owned(),
+            instance: Some("trn1.2xlarge".to_owned()),
             device: 0,
             selection: Selection::InUse,
             owners_shown: true,

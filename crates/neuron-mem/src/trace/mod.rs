@@ -16,13 +16,13 @@ use std::ops::Range;
 
 use neuron_abi::memory::Category;
 use neuron_ndl::software::MachineOptions;
-use neuron_ndl::{AllocRequest, Backend, CopyRequest, Device, Memory, NdlError};
+use neuron_ndl::{AllocRequest, CopyRequest, Device, Memory, NdlError};
 
 use crate::bytes::exact_and_human;
 use crate::cli::{CopyDirection, TraceCopyArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::machine;
+use crate::machine::Machine;
 use crate::render::trace::{Direction, End, Route, TraceReport};
 use crate::render::write_json;
 use look::{Look, Places};
@@ -41,9 +41,9 @@ const PIECE: usize = 1 << 20;
 /// same.
 pub fn run(args: &TraceCopyArgs, out: &mut dyn Write) -> Result<(), Failure> {
     check(args.size.0)?;
-    let machine = machine::software(&args.instance, MachineOptions::default())?;
-    let device = machine::open(&machine, 0)?;
-    let report = report(args, machine.name(), &device)?;
+    let machine = Machine::choose(&args.machine, MachineOptions::default())?;
+    let device = machine.open(machine.first_device())?;
+    let report = report(args, &machine, &device)?;
     if args.json {
         write_json(out, &report).map_err(Failure::output)?;
     } else {
@@ -68,11 +68,11 @@ fn check(bytes: u64) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, why))
 }
 
-/// Copies once on a device that is open on any backend, and reports how.
+/// Copies once on a device of the machine, which may be open on any backend, and reports how.
 ///
 /// # Errors
 /// [`Exit::Usage`] for a size that is not traced; [`Exit::Device`] with the step that failed.
-pub fn report(args: &TraceCopyArgs, backend: &str, device: &Device) -> Result<TraceReport, Failure> {
+pub fn report(args: &TraceCopyArgs, machine: &Machine, device: &Device) -> Result<TraceReport, Failure> {
     check(args.size.0)?;
     let failed = |error: NdlError| Failure::new(Exit::Device, error);
     let bytes = args.size.0;
@@ -106,8 +106,8 @@ pub fn report(args: &TraceCopyArgs, backend: &str, device: &Device) -> Result<Tr
         End { place: places.of(memory.pa()), address: memory.pa(), core }
     };
     Ok(TraceReport {
-        backend: backend.to_owned(),
-        instance: args.instance.clone(),
+        backend: machine.name().to_string(),
+        instance: machine.instance().map(str::to_owned),
         device: device.facts().index.into(),
         direction: direction(args.dir),
         bytes,

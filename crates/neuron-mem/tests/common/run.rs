@@ -21,6 +21,10 @@ pub(crate) struct Ran {
 pub(crate) fn command(args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_neuron-mem"));
     command.args(args.split_whitespace());
+    // What is set around a test is nothing to it.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"NEURON_")) {
+        command.env_remove(name);
+    }
     // Reports of a full device leave no files behind unless a test asks for them.
     command.env("NEURON_RT_OOM_DUMP_DIRECTORY", "");
     command

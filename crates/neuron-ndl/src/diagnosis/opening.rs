@@ -40,10 +40,12 @@ pub fn generation(backend: &dyn Backend, index: u8) -> Result<Generation, NdlErr
     ask(backend, index).map(|told| told.facts.generation)
 }
 
+/// Opening on that lane, in words.
+const ASKING: &str = "opening the device to ask about it";
+
 /// Asks on that lane.
 pub(super) fn ask(backend: &dyn Backend, index: u8) -> Result<Told, NdlError> {
-    let operation = "opening the device to ask about it";
-    let file = backend.open(index, Lane::Misc).map_err(|errno| NdlError::new(index, operation, errno))?;
+    let file = backend.open(index, Lane::Misc).map_err(|errno| NdlError::new(index, ASKING, errno))?;
     ask_file(file, index)
 }
 
@@ -136,6 +138,12 @@ pub fn explain_open_error(roots: &Roots, index: u8, errno: Errno) -> String {
         Some(advice) => format!("{found}; {advice}"),
         None => found,
     }
+}
+
+/// As [`explain_open_error`], of an operation that failed; `None` if the device had opened.
+pub fn explain_failed_open(roots: &Roots, error: &NdlError) -> Option<String> {
+    let is_open = error.operation != NdlError::OPENING && error.operation != ASKING;
+    (!is_open).then(|| explain_open_error(roots, error.device, error.errno))
 }
 
 /// Why device `index` of the kernel does not open (`spec/abi.md` 2.1).

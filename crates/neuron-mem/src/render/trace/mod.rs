@@ -11,8 +11,9 @@ use super::rings::{Flavour, Ring};
 pub struct TraceReport {
     /// The backend that was asked: `software` or `kernel`.
     pub backend: String,
-    /// Instance type.
-    pub instance: String,
+    /// Instance type; of the kernel's devices what the driver calls them, `None` (JSON `null`) if it does not
+    /// show it.
+    pub instance: Option<String>,
     /// Device index.
     pub device: u32,
     /// From where to where.

@@ -18,7 +18,7 @@ impl TraceReport {
     /// The report for people. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = headline(&self.backend, &self.instance);
+        let mut text = headline(&self.backend, self.instance.as_deref());
         let dir = match self.direction {
             Direction::H2d => "h2d",
             Direction::D2h => "d2h",
@@ -302,7 +302,7 @@ mod tests {
         let end = |core| End { place: Place::Other, address: 0, core };
         TraceReport {
             backend: "software".to_owned(),
-            instance: "trn1.2xlarge".to_owned(),
+            instance: Some("trn1.2xlarge".to_owned()),
             device: 0,
             direction: Direction::D2h,
             bytes: 5 << 16,
