@@ -88,9 +88,13 @@ fn describe(device: &Device) -> Result<report::Device, NdlError> {
     })
 }
 
-/// The block that the driver itself holds at the start of the HBM.
-fn firmware_reserve(device: &Device, hbm: u32, base: u64) -> Result<u64, NdlError> {
+/// The block that the driver itself holds at the start of the HBM; `None` where it is too old to list its memory.
+fn firmware_reserve(device: &Device, hbm: u32, base: u64) -> Result<Option<u64>, NdlError> {
     let own = Category::NcdevDevice as u32;
-    let chunks = device.chunks(hbm)?;
-    Ok(chunks.iter().find(|chunk| chunk.pa == base && chunk.mem_type == own).map_or(0, |chunk| chunk.size))
+    let chunks = match device.chunks(hbm) {
+        Err(error) if error.is_unsupported() => return Ok(None),
+        chunks => chunks?,
+    };
+    let reserve = chunks.iter().find(|chunk| chunk.pa == base && chunk.mem_type == own);
+    Ok(Some(reserve.map_or(0, |chunk| chunk.size)))
 }

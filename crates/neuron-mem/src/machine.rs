@@ -172,13 +172,17 @@ impl Machine {
         self.devices.last().map_or(0, |last| u32::from(*last) + 1)
     }
 
-    /// Generation of the devices, asked without a process slot being taken.
+    /// Generation of the devices, asked without a process slot being taken where the driver can be asked so.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn generation(&self, index: u8) -> Result<Generation, Failure> {
         self.boot(index)?;
-        diagnosis::generation(self.backend.as_ref(), index).map_err(|error| self.failed(error))
+        match diagnosis::generation(self.backend.as_ref(), index) {
+            Ok(generation) => Ok(generation),
+            // An older driver tells those who have a slot; and opening says best why a device does not serve.
+            Err(_) => self.open(index).map(|device| device.facts().generation),
+        }
     }
 
     /// Brings device `index` up, if it has to be, and opens it.

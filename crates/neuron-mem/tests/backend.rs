@@ -99,9 +99,10 @@ fn refused(machine: &Machine, options: &str, set: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_model_loads_through_the_kernel_backend_on_drivers_of_every_age() {
-    for age in [Age::V2_27_4, Age::V2_24_7, Age::BeforeAsync] {
+    for age in Age::ALL {
         let (machine, _folder) = kernel("trn1.2xlarge", age);
-        let loaded = loaded(&machine, "", &[]);
+        // The variable asks for the generation before the device is open.
+        let loaded = loaded(&machine, "", &[("NEURON_RT_VISIBLE_CORES", "0-1")]);
         assert_eq!(loaded.instance, "Trn1", "as the driver calls it");
         assert_eq!(loaded.places().len(), 2);
     }
@@ -125,6 +126,19 @@ fn devices_of_the_kernel_are_shown_as_the_software_ones_are() {
     let mut out = Vec::new();
     devices::on(&machine, &devices_args(""), &mut out).unwrap();
     assert!(out.starts_with(b"backend kernel, instance Trn1\ngeneration V2, devices: 16\n"));
+}
+
+#[test]
+fn a_driver_that_cannot_list_its_memory_leaves_the_reserve_unknown() {
+    let (machine, _folder) = kernel("trn1.2xlarge", Age::BeforeChunkList);
+    let mut out = Vec::new();
+    devices::on(&machine, &devices_args("--json"), &mut out).unwrap();
+    let found: Value = serde_json::from_slice(&out).unwrap();
+    let hbm = &found["devices"][0]["hbms"][1];
+    assert_eq!((&hbm["firmware_reserve"], &hbm["index"]), (&Value::Null, &1.into()));
+    out.clear();
+    devices::on(&machine, &devices_args(""), &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap().matches("|                ? |").count(), 2);
 }
 
 #[test]

@@ -49,18 +49,25 @@ struct Placed<'a> {
 
 impl Session<'_> {
     /// Bytes the driver counts as allocated: all device memory, whoever holds it, and this
-    /// process's host memory.
+    /// process's host memory. A driver that is too old to list device memory says how much this
+    /// process has.
     pub(super) fn driver_bytes(&self) -> Result<u64, Failure> {
         let device = self.memory.device();
         let failed = |error| Failure::new(Exit::Device, error);
-        let mut bytes = 0;
-        for hbm in (0..).take(device.geometry().hbm.len()) {
-            bytes += device.chunks(hbm).map_err(failed)?.iter().map(|chunk| chunk.size).sum::<u64>();
-        }
         let own = std::process::id().cast_signed();
         let processes = device.processes().map_err(failed)?;
-        let host = processes.iter().filter(|app| app.pid == own).map(|app| app.host_mem_size).sum::<u64>();
-        Ok(bytes + host)
+        let own = processes.iter().filter(|app| app.pid == own);
+        let (host, own_device) =
+            own.fold((0, 0), |(host, device), app| (host + app.host_mem_size, device + app.device_mem_size));
+        let mut bytes = host;
+        for hbm in (0..).take(device.geometry().hbm.len()) {
+            match device.chunks(hbm) {
+                Ok(chunks) => bytes += chunks.iter().map(|chunk| chunk.size).sum::<u64>(),
+                Err(error) if error.is_unsupported() => return Ok(host + own_device),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(bytes)
     }
 
     /// Allocates all tensors, then copies, then reads back. Allocating first means that a

@@ -60,8 +60,8 @@ pub struct Hbm {
     pub base: u64,
     /// Size.
     pub size: u64,
-    /// What firmware keeps, at the start of the channel.
-    pub firmware_reserve: u64,
+    /// What firmware keeps, at the start of the channel; `None` (JSON `null`) if the driver is too old to say.
+    pub firmware_reserve: Option<u64>,
     /// Size of the pool that allocations come from.
     pub main_pool: u64,
     /// Size of the pool for small allocations.
@@ -106,7 +106,7 @@ fn hbm_table(hbms: &[Hbm]) -> String {
             hbm.index.to_string(),
             format!("{:#x}", hbm.base),
             exact_and_human(hbm.size),
-            exact_and_human(hbm.firmware_reserve),
+            hbm.firmware_reserve.map_or_else(|| "?".to_owned(), exact_and_human),
             exact_and_human(hbm.main_pool),
             exact_and_human(hbm.small_pool),
         ]);
@@ -131,7 +131,7 @@ mod tests {
             index,
             base,
             size: 16 << 30,
-            firmware_reserve: 16 << 20,
+            firmware_reserve: Some(16 << 20),
             main_pool: 15 << 30,
             small_pool: 1 << 20,
         };
