@@ -47,6 +47,10 @@ impl NdlError {
     /// The operation that opens a device's node, in words.
     pub(crate) const OPENING: &'static str = "opening the device";
 
+    /// What was asked when a physical address was: an allocation whose memory is there then, and
+    /// whose address is not. Its status is another one (`spec/dmem.md` 9.10).
+    pub const PHYSICAL_ADDRESS: &'static str = "asking for a physical address";
+
     /// An errno without more.
     pub const fn new(device: u8, operation: &'static str, errno: Errno) -> Self {
         Self { device, operation, errno, detail: None }

@@ -77,6 +77,9 @@ pub trait Interceptor: Send + Sync {
     /// What is answered instead: the backend never sees the call.
     fn before(&self, call: &Call<'_>) -> Result<(), Errno>;
 
+    /// Changes the answer to a command that went well, as another driver would have given it.
+    fn amend(&self, _word: u32, _argument: &mut [u8]) {}
+
     /// After the backend answered, with the argument as it left it.
     fn after(&self, _call: &Call<'_>, _answer: Result<(), Errno>) {}
 }
@@ -125,8 +128,11 @@ impl DeviceFile for InterceptedFile {
     unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<(), Errno> {
         let device = self.device;
         self.interceptor.before(&Call::Ioctl { device, word, argument })?;
-        // SAFETY: passed on to the caller; an interceptor only looks.
+        // SAFETY: passed on to the caller; until here an interceptor only looks.
         let answer = unsafe { self.file.ioctl(word, argument) };
+        if answer.is_ok() {
+            self.interceptor.amend(word, argument);
+        }
         self.interceptor.after(&Call::Ioctl { device, word, argument }, answer);
         answer
     }

@@ -62,7 +62,7 @@ impl Memory {
         let mut pa = 0;
         let argument = arg::MemGetPa { mem_handle: self.handle, pa: &raw mut pa as u64 };
         // SAFETY: `pa` points to a local u64 that outlives the call.
-        unsafe { self.device.call("asking for a physical address", cmd::MEM_GET_PA, argument) }?;
+        unsafe { self.device.call(NdlError::PHYSICAL_ADDRESS, cmd::MEM_GET_PA, argument) }?;
         Ok(pa)
     }
 
