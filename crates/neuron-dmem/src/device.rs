@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use neuron_abi::arch::Generation;
 use neuron_abi::memory::UsageType;
 use neuron_ndl::Device;
 
 use crate::budget::Budgets;
 use crate::failure::{FailureHandler, FailureSetup, Failures};
-use crate::log::{self, LogError, LogOptions, Statistics, UsageLog};
+use crate::floor::Floor;
+use crate::left::LeftAlive;
+use crate::log::{self, CHANNELS, LogError, LogOptions, Statistics, UsageLog};
 use crate::owners::Owners;
+use crate::place::AlignLatch;
 use crate::report::{Action, Event};
 use crate::trace::{Clock, Sink, Tracer};
 use crate::transfer::Path;
@@ -24,6 +28,10 @@ pub struct DeviceMemory {
     budgets: Budgets,
     failures: Failures,
     tracer: Tracer,
+    aligns: AlignLatch,
+    cores_per_logical: u32,
+    /// Contiguous scratchpads by HBM.
+    floors: [Arc<Floor>; CHANNELS],
 }
 
 /// How the memory of a device is used and accounted. The default is the runtime's: staged
@@ -34,6 +42,7 @@ pub struct Setup {
     log: LogOptions,
     failures: FailureSetup,
     trace: TraceSetup,
+    cores_per_logical: Option<u32>,
 }
 
 #[derive(Clone, Default)]
@@ -85,6 +94,14 @@ impl Setup {
     pub fn trace_clock(self, clock: Clock) -> Self {
         Self { trace: TraceSetup { clock: Some(clock), ..self.trace }, ..self }
     }
+
+    /// So many physical cores make a logical one (`NEURON_LOGICAL_NC_CONFIG`,
+    /// `NEURON_RT_VIRTUAL_CORE_SIZE`): 2 unless told otherwise, 1 on Trainium1 and Inferentia2
+    /// (`spec/ndl.md` 7). At least 1.
+    #[must_use]
+    pub fn cores_per_logical(self, cores: u32) -> Self {
+        Self { cores_per_logical: Some(cores.max(1)), ..self }
+    }
 }
 
 impl DeviceMemory {
@@ -105,10 +122,19 @@ impl DeviceMemory {
 
     fn assemble(device: Arc<Device>, setup: Setup, log: UsageLog) -> Arc<Self> {
         let index = device.facts().index;
-        let (budgets, failures) =
-            (Budgets::new(index, device.geometry().cores), Failures::new(setup.failures));
-        let tracer = Tracer::new(index, setup.trace.sink, setup.trace.clock);
-        Arc::new(Self { device, path: setup.path, log, owners: Owners::default(), budgets, failures, tracer })
+        let by_default = if device.facts().generation == Generation::V2 { 1 } else { 2 };
+        Arc::new(Self {
+            path: setup.path,
+            log,
+            owners: Owners::default(),
+            budgets: Budgets::new(index, device.geometry().cores),
+            failures: Failures::new(setup.failures),
+            tracer: Tracer::new(index, setup.trace.sink, setup.trace.clock),
+            aligns: AlignLatch::default(),
+            cores_per_logical: setup.cores_per_logical.unwrap_or(by_default),
+            floors: std::array::from_fn(|_| Arc::default()),
+            device,
+        })
     }
 
     /// How device memory is copied.
@@ -163,6 +189,33 @@ impl DeviceMemory {
     /// The allocators on it.
     pub(crate) const fn owners(&self) -> &Owners {
         &self.owners
+    }
+
+    pub(crate) const fn align_latch(&self) -> &AlignLatch {
+        &self.aligns
+    }
+
+    /// Whether the driver aligns device memory, as far as is known: true until it refuses
+    /// once. After that alignment is made by padding (`spec/dmem.md` 5.1).
+    pub fn driver_aligns(&self) -> bool {
+        self.aligns.is_on()
+    }
+
+    /// Physical cores that make a logical one.
+    pub const fn cores_per_logical(&self) -> u32 {
+        self.cores_per_logical
+    }
+
+    pub(crate) fn floor(&self, hbm: u32) -> Option<&Arc<Floor>> {
+        self.floors.get(hbm as usize)
+    }
+
+    /// What allocators that are gone left alive and is alive still, by allocator, the one that
+    /// went first coming first. Empty after a clean teardown.
+    pub fn left_alive(&self) -> Vec<LeftAlive> {
+        let device = self.device.facts().index;
+        let left = self.owners.left().into_iter().map(|(gone, held)| LeftAlive::new(device, &gone, &held));
+        left.filter(|left| !left.is_empty()).collect()
     }
 
     /// What a report's event file lists: the usage log's newest events.

@@ -1,6 +1,6 @@
 //! The handle (`dmem_t`, seed 000 §1).
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::OnceLock;
 
 use neuron_abi::memory::{MemLocation, UsageType};
 use neuron_ndl::{AllocRequest, Mapping, Memory};
@@ -9,14 +9,21 @@ use vm_memory::VolatileSlice;
 use crate::budget::Reservation;
 use crate::device::DeviceMemory;
 use crate::error::DmemError;
+use crate::floor::{self, Kept, Page};
 use crate::list::{Key, LiveList};
 use crate::log::{Charge, OwnerRow, Record};
 use crate::owners::{Held, Listed};
+use crate::place::Placed;
+use crate::sync::{Arc, Weak};
 use crate::trace::{About, Bracket, EventNumber};
 use crate::transfer::{self, HostBytes};
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
 /// unmaps, frees, accounts and unlinks, in that order.
+///
+/// Whoever shares it may outlive the one that allocated it: a model that goes first leaves
+/// what it shares to the others. Until the last lets go, the bytes count for the core, usage,
+/// hint and allocator of the allocation, also when that allocator is gone.
 #[derive(Clone, Debug)]
 pub struct Dmem(Arc<Shared>);
 
@@ -31,17 +38,22 @@ pub(crate) struct Shared {
     /// Goes first: the driver must not reuse pages that are still mapped.
     mapping: OnceLock<Mapping>,
     memory: Memory,
+    /// Where in the memory the caller's begins, and how much more than the caller's it is.
+    align_offset: u64,
+    padding: u64,
     ledger: Ledger,
     usage: UsageType,
     hint: Option<Box<str>>,
     /// Begun before all others go, stopped after.
     freeing: Bracket<'static>,
+    /// Of a page of a contiguous scratchpad. Goes last, with the page above it.
+    _place: Option<floor::Place>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         let request = self.memory.request();
-        let about = about(request, self.usage, request.size, None);
+        let about = about(request, self.usage, self.size(), None);
         let tracer = self.ledger.owner.tracer();
         self.freeing = tracer.begin_owned(EventNumber::FREE, request.core, about, &mut self.hint);
     }
@@ -50,7 +62,7 @@ impl Drop for Shared {
 /// The entries made for a handle; dropping it takes them back.
 #[derive(Debug)]
 struct Ledger {
-    owner: Arc<DeviceMemory>,
+    owner: std::sync::Arc<DeviceMemory>,
     /// What the usage log has of it.
     charge: Charge,
     /// The allocator that lists it; nothing is listed once that is gone.
@@ -64,6 +76,13 @@ struct Ledger {
     _reserved: Option<Reservation>,
 }
 
+/// Whose a new handle is, and who lists it.
+pub(crate) struct Owned<'a> {
+    pub(crate) memory: &'a std::sync::Arc<DeviceMemory>,
+    pub(crate) list: &'a Arc<LiveList<Shared>>,
+    pub(crate) row: OwnerRow,
+}
+
 impl Drop for Ledger {
     fn drop(&mut self) {
         self.owner.log().freed(&self.charge);
@@ -74,58 +93,127 @@ impl Drop for Ledger {
     }
 }
 
-impl Listed for LiveList<Shared> {
-    fn held(&self) -> Vec<Held> {
-        let held = |shared: Arc<Shared>| {
-            let request = shared.memory.request();
-            Held {
-                usage: shared.usage,
-                bytes: request.size,
-                host: request.host,
-                hbm: request.hbm,
-                hint: shared.hint.clone(),
-            }
-        };
-        self.living().into_iter().map(held).collect()
+impl Shared {
+    fn charged(&self) -> u64 {
+        self.memory.request().size
+    }
+
+    fn size(&self) -> u64 {
+        self.charged().saturating_sub(self.padding)
+    }
+
+    fn held(&self) -> Held {
+        let request = self.memory.request();
+        Held {
+            usage: self.usage,
+            bytes: self.charged(),
+            host: request.host,
+            hbm: request.hbm,
+            hint: self.hint.clone(),
+        }
     }
 }
 
+/// What a living allocator lists, without holding the allocator.
+#[derive(Debug)]
+pub(crate) struct ListOf(pub(crate) Weak<LiveList<Shared>>);
+
+impl Listed for ListOf {
+    fn lives(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    fn held(&self) -> Vec<Held> {
+        let living = self.0.upgrade().map(|list| list.living()).unwrap_or_default();
+        living.into_iter().map(|shared| shared.held()).collect()
+    }
+}
+
+/// What an allocator that is gone listed.
+#[derive(Debug)]
+pub(crate) struct Unlisted(pub(crate) Vec<Weak<Shared>>);
+
+impl Listed for Unlisted {
+    fn lives(&self) -> bool {
+        self.0.iter().any(|shared| shared.strong_count() > 0)
+    }
+
+    fn held(&self) -> Vec<Held> {
+        self.0.iter().filter_map(Weak::upgrade).map(|shared| shared.held()).collect()
+    }
+}
+
+#[derive(Debug)]
+struct KnownPage(Weak<Shared>);
+
+impl Page for KnownPage {
+    fn keep(&self) -> Option<Box<dyn Kept>> {
+        self.0.upgrade().map(|shared| Box::new(Dmem(shared)) as _)
+    }
+}
+
+impl Kept for Dmem {}
+
 impl Dmem {
-    pub(crate) fn new(
-        owner: &Arc<DeviceMemory>,
-        memory: Memory,
+    pub(crate) fn new(owned: &Owned<'_>, placed: Placed, usage: UsageType, hint: Option<&str>) -> Self {
+        Self::in_place(owned, placed, usage, hint, None)
+    }
+
+    /// A page of a contiguous scratchpad, and how its floor knows it.
+    pub(crate) fn page(
+        owned: &Owned<'_>,
+        placed: Placed,
+        usage: UsageType,
+        place: floor::Place,
+    ) -> (Self, Box<dyn Page>) {
+        let page = Self::in_place(owned, placed, usage, None, Some(place));
+        let known = Box::new(KnownPage(Arc::downgrade(&page.0)));
+        (page, known)
+    }
+
+    fn in_place(
+        owned: &Owned<'_>,
+        placed: Placed,
         usage: UsageType,
         hint: Option<&str>,
-        list: &Arc<LiveList<Shared>>,
-        row: OwnerRow,
-        reserved: Option<Reservation>,
+        place: Option<floor::Place>,
     ) -> Self {
+        let Placed { memory, align_offset, padding, reserved } = placed;
         let request = *memory.request();
         let record = Record {
             location: if request.host { MemLocation::Host } else { MemLocation::Device },
             usage,
             hbm: request.hbm,
             core: request.core,
-            size: request.size,
-            padding: 0,
+            size: request.size.saturating_sub(padding),
+            padding,
             pa: memory.pa(),
-            align_offset: 0,
+            align_offset,
         };
-        let charge = owner.log().allocated(&record, row, hint);
+        let charge = owned.memory.log().allocated(&record, owned.row, hint);
         let ledger = Ledger {
-            owner: Arc::clone(owner),
+            owner: std::sync::Arc::clone(owned.memory),
             charge,
-            list: Arc::downgrade(list),
+            list: Arc::downgrade(owned.list),
             place: OnceLock::new(),
             core: request.core,
             hbm: (!request.host).then_some(request.hbm),
             usage,
             _reserved: reserved,
         };
-        owner.trace_in_use(ledger.core, ledger.hbm, usage);
-        let (hint, freeing) = (hint.map(Box::from), Bracket::default());
-        let shared = Arc::new(Shared { mapping: OnceLock::new(), memory, ledger, usage, hint, freeing });
-        let _first = shared.ledger.place.set(list.insert(&shared));
+        owned.memory.trace_in_use(ledger.core, ledger.hbm, usage);
+        let shared = Arc::new(Shared {
+            mapping: OnceLock::new(),
+            memory,
+            align_offset,
+            padding,
+            ledger,
+            usage,
+            hint: hint.map(Box::from),
+            freeing: Bracket::default(),
+            _place: place,
+        });
+        let _first = shared.ledger.place.set(owned.list.insert(&shared));
         Self(shared)
     }
 
@@ -139,12 +227,25 @@ impl Dmem {
 
     /// Bytes asked for.
     pub fn size(&self) -> u64 {
-        self.memory().request().size
+        self.0.size()
     }
 
-    /// Physical address.
+    /// Bytes charged to the counters: [`size`](Self::size), and the alignment where it was made
+    /// by padding. Not rounded to pages (`spec/dmem.md` 9.7).
+    pub fn allocated_size(&self) -> u64 {
+        self.0.charged()
+    }
+
+    /// Physical address of the first byte.
     pub fn pa(&self) -> u64 {
-        self.memory().pa()
+        self.memory().pa() + self.0.align_offset
+    }
+
+    /// Where in the driver's allocation the first byte is: 0, unless alignment was made by
+    /// padding (`spec/dmem.md` 5.1). Whatever names the allocation to the driver adds it to its
+    /// offsets.
+    pub fn align_offset(&self) -> u64 {
+        self.0.align_offset
     }
 
     /// Whether it is host memory.
@@ -191,7 +292,9 @@ impl Dmem {
     fn write_from(&self, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
         let event = self.traced(EventNumber::COPY_IN, bytes.len());
         let checked = self.check(offset, bytes.len() as u64);
-        event.close(checked.and_then(|()| transfer::copy_in(self.target(), offset, bytes)))
+        event.close(
+            checked.and_then(|()| transfer::copy_in(self.target(), self.align_offset() + offset, bytes)),
+        )
     }
 
     /// Copies from `offset` into `bytes`.
@@ -209,7 +312,9 @@ impl Dmem {
     pub fn read_volatile(&self, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
         let event = self.traced(EventNumber::COPY_OUT, bytes.len());
         let checked = self.check(offset, bytes.len() as u64);
-        event.close(checked.and_then(|()| transfer::copy_out(self.target(), offset, bytes)))
+        event.close(
+            checked.and_then(|()| transfer::copy_out(self.target(), self.align_offset() + offset, bytes)),
+        )
     }
 
     fn traced(&self, event: EventNumber, bytes: usize) -> Bracket<'_> {
@@ -217,16 +322,23 @@ impl Dmem {
         self.0.ledger.owner.tracer().begin(event, self.core(), about)
     }
 
-    /// Maps it into this process, once; later calls return the same mapping.
+    /// Maps it into this process, once; later calls return the same bytes, from the first one
+    /// (`DMEM_GET_VA`) and [`size`](Self::size) long.
     ///
     /// # Errors
     /// NRT_FAILURE for device memory without a window.
     pub fn map(&self) -> Result<VolatileSlice<'_>, DmemError> {
-        if let Some(mapping) = self.0.mapping.get() {
-            return Ok(mapping.slice());
-        }
-        let mapping = self.memory().map()?;
-        Ok(self.0.mapping.get_or_init(|| mapping).slice())
+        let mapping = match self.0.mapping.get() {
+            Some(mapping) => mapping,
+            None => {
+                // Of two threads that come here the later one unmaps its own again.
+                let mapping = self.memory().map()?;
+                self.0.mapping.get_or_init(|| mapping)
+            }
+        };
+        let (offset, bytes) = (self.align_offset(), self.size());
+        let inside = mapping.slice().subslice(offset as usize, bytes as usize);
+        inside.map_err(|_| DmemError::OutOfBounds { offset, bytes, size: mapping.slice().len() as u64 })
     }
 
     fn target(&self) -> transfer::Target<'_> {
@@ -260,10 +372,10 @@ fn about<'a>(request: &AllocRequest, usage: UsageType, size: u64, hint: Option<&
 mod tests {
     use super::*;
 
-    /// `Arc` keeps its two counts in front of the value, and an alignment of a line puts
+    /// Seed 000 §1, quirk. `Arc` keeps its two counts in front of the value, and an alignment of a line puts
     /// them on the line before the value's first.
     #[test]
-    fn reference_count_shares_no_cache_line_with_the_fields() {
+    fn seed_000_the_reference_count_shares_no_cache_line_with_the_fields() {
         assert_eq!(align_of::<Shared>(), 64);
         assert_eq!(size_of::<Shared>() % 64, 0);
     }

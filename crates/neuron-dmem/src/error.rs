@@ -42,7 +42,10 @@ pub enum DmemError {
         cores: u32,
     },
     /// The usage type exists only on the device.
-    #[error("memory of usage {} cannot be on the host; allocate it on the device", usage.name())]
+    #[error(
+        "Invalid mem_usage_type {} for host: {} memory cannot be on the host; allocate it on the device",
+        usage.raw(), usage.name()
+    )]
     UsageLocation {
         /// Usage asked for.
         usage: UsageType,
@@ -51,6 +54,87 @@ pub enum DmemError {
     /// device (`spec/dmem.md` 9.13, our choice).
     #[error("an allocation needs at least one byte")]
     ZeroSize,
+    /// The alignment is no power of two (our choice; the fallback of `spec/dmem.md` 5.1 could
+    /// not make it).
+    #[error("an alignment of {align} bytes is no power of two; ask for {} or 0", align.checked_next_power_of_two().unwrap_or(1 << 63))]
+    Alignment {
+        /// Alignment asked for.
+        align: u64,
+    },
+    /// Size and alignment together are beyond all addresses.
+    #[error("{size} bytes aligned to {align} do not fit into 64 bits; ask for less")]
+    AlignedSize {
+        /// Bytes asked for.
+        size: u64,
+        /// Alignment asked for.
+        align: u64,
+    },
+    /// The driver allocated memory and told no physical address. It was freed again.
+    #[error("Failed to get the phys address; the memory was freed again")]
+    NoPhysicalAddress(#[source] NdlError),
+    /// The core has no bounce buffer. The memory was freed again.
+    #[error("Failed to get copy buffer for nc {core} of neuron{device}; open the device anew")]
+    NoCopyBuffer {
+        /// Device.
+        device: u8,
+        /// Core.
+        core: u32,
+    },
+    /// A model asked for pages of the shared scratchpad, which would go with the model while
+    /// the core still refers to them (seed 000 §2, quirk).
+    #[error(
+        "scratchpad pages belong to core {core}, not to a model that may be unloaded before it lets go of them; use the core's GLOBAL allocator"
+    )]
+    ScratchpadOwner {
+        /// The allocator's core.
+        core: u32,
+    },
+    /// No scratchpad can have such pages (`spec/ndl.md` 7).
+    #[error(
+        "{value:?} is no scratchpad page size; NEURON_SCRATCHPAD_PAGE_SIZE takes MiB, a multiple of 512 up to 3584"
+    )]
+    ScratchpadPageSize {
+        /// What was given.
+        value: String,
+    },
+    /// A scratchpad of more pages than there can be.
+    #[error(
+        "{bytes} bytes of scratchpad are {pages} pages of {page} bytes, more than {most}; take larger pages or less scratchpad"
+    )]
+    ScratchpadSize {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes of a page.
+        page: u64,
+        /// Pages that would be.
+        pages: u64,
+        /// Most there can be.
+        most: u64,
+    },
+    /// The place of the next contiguous page is taken.
+    #[error(
+        "neuron{device} HBM {hbm} has no room for page {number} of a contiguous scratchpad, {page} bytes under the last one; free what is there, or use a paged scratchpad"
+    )]
+    NoScratchpadRoom {
+        /// Device.
+        device: u8,
+        /// HBM.
+        hbm: u32,
+        /// The page's number, from 0.
+        number: u64,
+        /// Its bytes.
+        page: u64,
+    },
+    /// The driver placed a scratchpad page where it cannot be used.
+    #[error(
+        "the scratchpad page at {pa:#x} is not aligned to {align} bytes; the driver ignored the alignment"
+    )]
+    ScratchpadUnaligned {
+        /// Physical address.
+        pa: u64,
+        /// Alignment it must have.
+        align: u64,
+    },
     /// The device has no room.
     #[error("{}", no_room(.0))]
     OutOfDeviceMemory(Box<OomReport>),
@@ -158,12 +242,24 @@ impl DmemError {
     /// The status that callers of the C runtime see.
     pub const fn status(&self) -> NrtStatus {
         match self {
-            Self::NoCore { .. } | Self::UsageLocation { .. } | Self::ZeroSize | Self::OutOfBounds { .. } => {
-                NrtStatus::Invalid
-            }
-            Self::OutOfDeviceMemory { .. } | Self::OverBudget { .. } => NrtStatus::Resource,
+            Self::NoCore { .. }
+            | Self::UsageLocation { .. }
+            | Self::ZeroSize
+            | Self::Alignment { .. }
+            | Self::AlignedSize { .. }
+            | Self::ScratchpadOwner { .. }
+            | Self::ScratchpadPageSize { .. }
+            | Self::ScratchpadSize { .. }
+            | Self::OutOfBounds { .. } => NrtStatus::Invalid,
+            Self::OutOfDeviceMemory { .. }
+            | Self::OverBudget { .. }
+            | Self::NoPhysicalAddress(_)
+            | Self::NoScratchpadRoom { .. } => NrtStatus::Resource,
             Self::OutOfHostMemory { .. } => NrtStatus::FailHostMemAlloc,
-            Self::Transfer { .. } | Self::Driver(_) => NrtStatus::Failure,
+            Self::NoCopyBuffer { .. }
+            | Self::ScratchpadUnaligned { .. }
+            | Self::Transfer { .. }
+            | Self::Driver(_) => NrtStatus::Failure,
         }
     }
 
@@ -171,7 +267,12 @@ impl DmemError {
     pub const fn location(&self) -> MemLocation {
         match self {
             Self::OutOfHostMemory { .. } | Self::UsageLocation { .. } => MemLocation::Host,
-            Self::OutOfDeviceMemory { .. } | Self::OverBudget { .. } => MemLocation::Device,
+            Self::OutOfDeviceMemory { .. }
+            | Self::OverBudget { .. }
+            | Self::ScratchpadOwner { .. }
+            | Self::ScratchpadSize { .. }
+            | Self::NoScratchpadRoom { .. }
+            | Self::ScratchpadUnaligned { .. } => MemLocation::Device,
             _ => MemLocation::Invalid,
         }
     }

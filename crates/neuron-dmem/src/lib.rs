@@ -11,6 +11,9 @@
 //! | a device to allocate on | [`DeviceMemory`], [`Setup`] |
 //! | allocating | [`Allocator`], [`AllocRequest`] |
 //! | a handle: copy, map, drop to free | [`Dmem`] |
+//! | many references, let go with one call | [`GcList`] |
+//! | what allocators that are gone left alive | [`Allocator::destroy`], [`DeviceMemory::left_alive`] |
+//! | pages of the shared scratchpad | [`Allocator::scratchpad`] |
 //! | how a copy is cut and overlapped | [`transfer`] |
 //! | bytes in use by HBM, core and usage type | [`Usage`] |
 //! | peaks, owners, hints, the newest events, a log that outlives the process | [`log`] |
@@ -46,23 +49,34 @@ mod device;
 mod dmem;
 mod error;
 mod failure;
+mod floor;
+mod gc;
 mod kind;
+mod left;
 mod list;
 pub mod log;
 mod owners;
+mod place;
 pub mod report;
+mod request;
 mod room;
 mod scratch;
+mod scratchpad;
+mod sync;
 pub mod trace;
 pub mod transfer;
 mod usage;
 
-pub use allocator::{AllocRequest, Allocator};
+pub use allocator::Allocator;
 pub use device::{DeviceMemory, Setup};
 pub use dmem::Dmem;
 pub use error::{DmemError, TransferDirection};
 pub use failure::{AllocFailure, Answer, FailureHandler};
+pub use gc::GcList;
 pub use kind::AllocatorKind;
+pub use left::LeftAlive;
 pub use log::{CHANNELS, CORES};
+pub use request::AllocRequest;
 pub use room::{PoolRoom, Room};
+pub use scratchpad::{PagedBecause, ScratchpadOptions, ScratchpadPageSize, ScratchpadPages};
 pub use usage::Usage;

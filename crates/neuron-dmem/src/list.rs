@@ -1,7 +1,7 @@
 //! A doubly linked list of indices: insert at the tail, unlink in O(1) by key, walk in
 //! insertion order. What an intrusive list does, without pointers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What lives, seen by whoever lists it: the list holds nothing alive.
 #[derive(Debug)]
@@ -31,6 +31,12 @@ impl<T> LiveList<T> {
     /// Those that live, in order of insertion.
     pub(crate) fn living(&self) -> Vec<Arc<T>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Takes everything off, in order of insertion. Keys name nothing from here on.
+    pub(crate) fn unlist(&self) -> Vec<Weak<T>> {
+        let list = std::mem::take(&mut *self.lock());
+        list.into_values()
     }
 }
 
@@ -102,6 +108,19 @@ impl<T> List<T> {
         })
     }
 
+    /// All elements in insertion order.
+    fn into_values(mut self) -> Vec<T> {
+        let mut values = Vec::with_capacity(self.nodes.len() - self.vacant.len());
+        let mut at = SENTINEL;
+        while let Some(node) = self.nodes.get(at as usize).map(|node| node.next)
+            && let Some(value) = self.nodes.get_mut(node as usize).and_then(|node| node.value.take())
+        {
+            values.push(value);
+            at = node;
+        }
+        values
+    }
+
     fn change(&mut self, at: u32, change: impl FnOnce(&mut Node<T>)) {
         if let Some(node) = self.nodes.get_mut(at as usize) {
             change(node);
@@ -129,6 +148,8 @@ mod tests {
                 }
                 prop_assert!(list.iter().eq(model.iter().map(|(_, value)| value)));
             }
+            let values: Vec<_> = model.into_iter().map(|(_, value)| value).collect();
+            prop_assert_eq!(list.into_values(), values);
         }
     }
 }

@@ -1,14 +1,15 @@
-//! The allocators of a device, for reports: who lists what, and when the last load began.
-//! Holds no handle and no allocator alive.
+//! The allocators of a device, for reports: who lists what, what those that are gone left
+//! alive, and when the last load began. Holds no handle and no allocator alive.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use neuron_abi::memory::UsageType;
 
 use crate::budget::OwnerId;
 use crate::kind::AllocatorKind;
 use crate::report::{Model, UsageBytes};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Number of the first MODEL allocator (`spec/report.md` 3.3, our choice).
 const FIRST_MODEL: u64 = 1001;
@@ -21,6 +22,8 @@ pub(crate) struct Owners(Mutex<State>);
 struct State {
     models: u64,
     entries: Vec<Entry>,
+    /// Allocators that are gone, oldest first, with what they left alive.
+    left: Vec<(Gone, Arc<dyn Listed>)>,
     /// The newest MODEL allocator of each core.
     loads: BTreeMap<u32, Load>,
 }
@@ -32,12 +35,23 @@ struct Entry {
     label: String,
     model: Option<Model>,
     core: u32,
-    live: Weak<dyn Listed>,
+    live: Arc<dyn Listed>,
 }
 
-/// What lists handles: an allocator's list, which is not known here.
+/// An allocator that is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone {
+    pub(crate) kind: AllocatorKind,
+    pub(crate) core: u32,
+    pub(crate) label: Box<str>,
+}
+
+/// Handles that are known and not held: of an allocator's list, which is not known here.
 pub(crate) trait Listed: std::fmt::Debug + Send + Sync {
-    /// What lives.
+    /// Whether there is anything to look at, now or later.
+    fn lives(&self) -> bool;
+
+    /// What lives, in order of allocation.
     fn held(&self) -> Vec<Held>;
 }
 
@@ -92,11 +106,11 @@ impl Owners {
         kind: AllocatorKind,
         core: u32,
         label: &str,
-        live: &Arc<dyn Listed>,
+        live: Arc<dyn Listed>,
         before: Vec<UsageBytes>,
     ) -> Option<Model> {
         let mut state = self.lock();
-        state.entries.retain(|entry| entry.live.strong_count() > 0);
+        state.entries.retain(|entry| entry.live.lives());
         let model = (kind == AllocatorKind::Model).then(|| {
             let id = FIRST_MODEL + state.models;
             state.models += 1;
@@ -105,7 +119,7 @@ impl Owners {
         if let Some(model) = &model {
             state.loads.insert(core, Load { model: model.clone(), before });
         }
-        let (label, live) = (label.to_owned(), Arc::downgrade(live));
+        let label = label.to_owned();
         state.entries.push(Entry { id, kind, label, model: model.clone(), core, live });
         model
     }
@@ -118,12 +132,29 @@ impl Owners {
             let state = self.lock();
             let living = |entry: &Entry| {
                 let Entry { id, kind, core, .. } = *entry;
-                let (label, model, live) = (entry.label.clone(), entry.model.clone(), entry.live.upgrade()?);
-                Some((live, Owner { id, kind, label, model, core, live: Vec::new() }))
+                let (label, model) = (entry.label.clone(), entry.model.clone());
+                (Arc::clone(&entry.live), Owner { id, kind, label, model, core, live: Vec::new() })
             };
-            state.entries.iter().filter_map(living).collect()
+            state.entries.iter().filter(|entry| entry.live.lives()).map(living).collect()
         };
         entries.into_iter().map(|(live, owner)| Owner { live: live.held(), ..owner }).collect()
+    }
+
+    /// Keeps in view what an allocator left alive.
+    pub(crate) fn leave(&self, gone: Gone, handles: Arc<dyn Listed>) {
+        let mut state = self.lock();
+        state.left.retain(|(_, handles)| handles.lives());
+        state.left.push((gone, handles));
+    }
+
+    /// What allocators that are gone left alive and is so still, oldest first.
+    pub(crate) fn left(&self) -> Vec<(Gone, Vec<Held>)> {
+        let left = {
+            let mut state = self.lock();
+            state.left.retain(|(_, handles)| handles.lives());
+            state.left.clone()
+        };
+        left.into_iter().map(|(gone, handles)| (gone, handles.held())).collect()
     }
 
     /// The newest load on any of these cores.

@@ -160,44 +160,6 @@ fn a_freed_block_is_used_again_lowest_address_first() {
 }
 
 #[test]
-fn a_clone_keeps_the_memory_and_the_last_one_frees_it() {
-    let memory = open("trn1.2xlarge", INLINE, "");
-    let start = driver_bytes(&memory);
-    let allocator = Allocator::new(&memory, AllocatorKind::Model, 1).unwrap();
-    let dmem = allocator.allocate(&AllocRequest::device(8192, UsageType::Weight).hint("shared")).unwrap();
-    let other = dmem.clone();
-    drop(dmem);
-    assert_eq!(memory.usage().core_usage(1, UsageType::Weight), 8192);
-    assert_eq!(allocator.live().len(), 1);
-    other.write(0, &[1; 8192]).unwrap();
-    drop(other);
-    assert_eq!((driver_bytes(&memory), allocator.live().len()), (start, 0));
-}
-
-#[test]
-fn a_handle_outlives_its_allocator() {
-    let memory = open("trn1.2xlarge", INLINE, "");
-    let allocator = Allocator::new(&memory, AllocatorKind::Model, 0).unwrap();
-    let dmem = allocator.allocate(&AllocRequest::device(4096, UsageType::Weight)).unwrap();
-    drop(allocator);
-    dmem.write(0, &[9; 4096]).unwrap();
-    drop(dmem);
-    assert_eq!(memory.usage(), Usage::default());
-}
-
-#[test]
-fn usages_of_the_device_alone_are_refused_on_the_host() {
-    let memory = open("trn1.2xlarge", INLINE, "");
-    let allocator = Allocator::new(&memory, AllocatorKind::Global, 0).unwrap();
-    for usage in [UsageType::Scratchpad, UsageType::Cc, UsageType::ScratchpadNotShared] {
-        let error = allocator.allocate(&AllocRequest::host(4096, usage)).unwrap_err();
-        assert_eq!((error.status(), &error), (NrtStatus::Invalid, &DmemError::UsageLocation { usage }));
-    }
-    let error = allocator.allocate(&AllocRequest::device(0, UsageType::Weight)).unwrap_err();
-    assert_eq!((error.status(), error), (NrtStatus::Invalid, DmemError::ZeroSize));
-}
-
-#[test]
 fn a_full_device_names_what_is_left_in_each_pool() {
     let memory = open("trn1.2xlarge", INLINE, "");
     let allocator = Allocator::new(&memory, AllocatorKind::Model, 0).unwrap();

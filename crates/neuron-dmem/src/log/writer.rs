@@ -6,8 +6,6 @@
 //! the log at any moment, because it looks from another process or because the writer is no
 //! more, has all of the transaction or nothing of it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use neuron_abi::memory::{Aggregate, MemLocation, UsageType};
 
 use super::entry::{Action, Entry, Padding};
@@ -22,6 +20,7 @@ use super::tables::{Event, Statistics, Tables, read_meters, read_row};
 use super::words::Words;
 use super::{file, meters};
 use crate::kind::AllocatorKind;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::usage::Usage;
 
 /// The usage log of a device (`dma_mem_log_t`): counters with their peaks, and a ring of the
