@@ -10,6 +10,7 @@
 //! | [`markers`] | a batch that ends while its wait gives up |
 //! | [`zero_copy`] | asynchronous zero-copy against its reader, an exit, the device's end |
 //! | [`resets`] | core resets against copies, and against each other |
+//! | [`handles`] | the allocator's handles: last references against lists, maps, teardown |
 //! | [`machine`], [`engine`], [`memory`], [`rig`] | what the driver runs on here |
 //!
 //! What is explored are interleavings, as if memory were sequentially consistent: which
@@ -27,6 +28,7 @@ mod claims;
 mod copies;
 mod engine;
 mod exits;
+mod handles;
 mod machine;
 mod markers;
 mod memory;
