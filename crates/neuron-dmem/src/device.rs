@@ -11,7 +11,7 @@ use crate::log::{self, LogError, LogOptions, Statistics, UsageLog};
 use crate::owners::Owners;
 use crate::report::{Action, Event};
 use crate::trace::{Clock, Sink, Tracer};
-use crate::transfer::Path;
+use crate::transfer::{ChunkPolicy, Chunking, Path};
 use crate::usage::Usage;
 
 /// A device to allocate on (`mla` with its `dmem_logger`).
@@ -19,6 +19,7 @@ use crate::usage::Usage;
 pub struct DeviceMemory {
     device: Arc<Device>,
     path: Path,
+    chunking: Chunking,
     log: UsageLog,
     owners: Owners,
     budgets: Budgets,
@@ -31,9 +32,22 @@ pub struct DeviceMemory {
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     path: Path,
+    chunks: ChunkSetup,
     log: LogOptions,
     failures: FailureSetup,
     trace: TraceSetup,
+}
+
+#[derive(Clone, Default)]
+struct ChunkSetup {
+    policy: ChunkPolicy,
+    clock: Option<Clock>,
+}
+
+impl std::fmt::Debug for ChunkSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkSetup").field("policy", &self.policy).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Default)]
@@ -53,6 +67,19 @@ impl Setup {
     #[must_use]
     pub fn path(self, path: Path) -> Self {
         Self { path, ..self }
+    }
+
+    /// Cuts staged copies this way.
+    #[must_use]
+    pub fn chunks(self, policy: ChunkPolicy) -> Self {
+        Self { chunks: ChunkSetup { policy, ..self.chunks }, ..self }
+    }
+
+    /// Takes what copies took from this clock, instead of the system's monotonic one:
+    /// [`ChunkPolicy::Adaptive`] goes by that.
+    #[must_use]
+    pub fn chunk_clock(self, clock: Clock) -> Self {
+        Self { chunks: ChunkSetup { clock: Some(clock), ..self.chunks }, ..self }
     }
 
     /// Keeps this log.
@@ -108,12 +135,23 @@ impl DeviceMemory {
         let (budgets, failures) =
             (Budgets::new(index, device.geometry().cores), Failures::new(setup.failures));
         let tracer = Tracer::new(index, setup.trace.sink, setup.trace.clock);
-        Arc::new(Self { device, path: setup.path, log, owners: Owners::default(), budgets, failures, tracer })
+        let chunking = Chunking::new(setup.chunks.policy, setup.chunks.clock);
+        let (path, owners) = (setup.path, Owners::default());
+        Arc::new(Self { device, path, chunking, log, owners, budgets, failures, tracer })
     }
 
     /// How device memory is copied.
     pub const fn path(&self) -> Path {
         self.path
+    }
+
+    /// How staged copies are cut.
+    pub const fn chunk_policy(&self) -> ChunkPolicy {
+        self.chunking.policy()
+    }
+
+    pub(crate) const fn chunking(&self) -> &Chunking {
+        &self.chunking
     }
 
     /// The device.

@@ -12,6 +12,7 @@
 //! | allocating | [`Allocator`], [`AllocRequest`] |
 //! | a handle: copy, map, drop to free | [`Dmem`] |
 //! | how a copy is cut and overlapped | [`transfer`] |
+//! | many pieces in one call of the driver | [`batch`] |
 //! | bytes in use by HBM, core and usage type | [`Usage`] |
 //! | peaks, owners, hints, the newest events, a log that outlives the process | [`log`] |
 //! | what is left on an HBM, and the largest hole | [`Room`] |
@@ -41,6 +42,7 @@
 //! ```
 
 mod allocator;
+pub mod batch;
 pub mod budget;
 mod device;
 mod dmem;
@@ -60,7 +62,7 @@ mod usage;
 pub use allocator::{AllocRequest, Allocator};
 pub use device::{DeviceMemory, Setup};
 pub use dmem::Dmem;
-pub use error::{DmemError, TransferDirection};
+pub use error::{BatchProblem, DmemError, TransferDirection};
 pub use failure::{AllocFailure, Answer, FailureHandler};
 pub use kind::AllocatorKind;
 pub use log::{CHANNELS, CORES};

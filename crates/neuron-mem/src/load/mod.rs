@@ -130,7 +130,7 @@ fn path(transfer: Transfer, device: &Device) -> Path {
         Transfer::Zerocopy => true,
         Transfer::Auto => device.offers_zero_copy(),
     };
-    if without_bounce { Path::ZeroCopy { direct_write: 0 } } else { Path::Staged }
+    if without_bounce { Path::zero_copy(device.facts().generation) } else { Path::Staged }
 }
 
 /// Each byte passes once, or twice when it is read back.
@@ -193,8 +193,10 @@ mod tests {
 
     #[test]
     fn auto_takes_what_the_device_offers_and_a_name_is_taken_at_its_word() {
-        let zero_copy = Path::ZeroCopy { direct_write: 0 };
-        for (instance, auto) in [("trn1.2xlarge", Path::Staged), ("trn2.3xlarge", zero_copy)] {
+        let [never, small] = [0, 0x1000].map(|direct_write| Path::ZeroCopy { direct_write });
+        for (instance, auto, zero_copy) in
+            [("trn1.2xlarge", Path::Staged, never), ("trn2.3xlarge", small, small)]
+        {
             let machine = Machine::new(instance).unwrap();
             let device = Device::open(&machine, 0).unwrap();
             let paths =
