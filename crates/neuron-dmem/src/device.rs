@@ -15,7 +15,7 @@ use crate::owners::Owners;
 use crate::place::AlignLatch;
 use crate::report::{Action, Event};
 use crate::trace::{Clock, Sink, Tracer};
-use crate::transfer::Path;
+use crate::transfer::{ChunkPolicy, Chunking, Path};
 use crate::usage::Usage;
 
 /// A device to allocate on (`mla` with its `dmem_logger`).
@@ -23,6 +23,7 @@ use crate::usage::Usage;
 pub struct DeviceMemory {
     device: Arc<Device>,
     path: Path,
+    chunking: Chunking,
     log: UsageLog,
     owners: Owners,
     budgets: Budgets,
@@ -39,10 +40,23 @@ pub struct DeviceMemory {
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     path: Path,
+    chunks: ChunkSetup,
     log: LogOptions,
     failures: FailureSetup,
     trace: TraceSetup,
     cores_per_logical: Option<u32>,
+}
+
+#[derive(Clone, Default)]
+struct ChunkSetup {
+    policy: ChunkPolicy,
+    clock: Option<Clock>,
+}
+
+impl std::fmt::Debug for ChunkSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkSetup").field("policy", &self.policy).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Default)]
@@ -62,6 +76,19 @@ impl Setup {
     #[must_use]
     pub fn path(self, path: Path) -> Self {
         Self { path, ..self }
+    }
+
+    /// Cuts staged copies this way.
+    #[must_use]
+    pub fn chunks(self, policy: ChunkPolicy) -> Self {
+        Self { chunks: ChunkSetup { policy, ..self.chunks }, ..self }
+    }
+
+    /// Takes what copies took from this clock, instead of the system's monotonic one:
+    /// [`ChunkPolicy::Adaptive`] goes by that.
+    #[must_use]
+    pub fn chunk_clock(self, clock: Clock) -> Self {
+        Self { chunks: ChunkSetup { clock: Some(clock), ..self.chunks }, ..self }
     }
 
     /// Keeps this log.
@@ -125,6 +152,7 @@ impl DeviceMemory {
         let by_default = if device.facts().generation == Generation::V2 { 1 } else { 2 };
         Arc::new(Self {
             path: setup.path,
+            chunking: Chunking::new(setup.chunks.policy, setup.chunks.clock),
             log,
             owners: Owners::default(),
             budgets: Budgets::new(index, device.geometry().cores),
@@ -140,6 +168,15 @@ impl DeviceMemory {
     /// How device memory is copied.
     pub const fn path(&self) -> Path {
         self.path
+    }
+
+    /// How staged copies are cut.
+    pub const fn chunk_policy(&self) -> ChunkPolicy {
+        self.chunking.policy()
+    }
+
+    pub(crate) const fn chunking(&self) -> &Chunking {
+        &self.chunking
     }
 
     /// The device.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use neuron_abi::memory::{MemLocation, UsageType};
-use neuron_ndl::{AllocRequest, Mapping, Memory};
+use neuron_ndl::{AllocRequest, HostBytes, Mapping, Memory};
 use vm_memory::VolatileSlice;
 
 use crate::budget::Reservation;
@@ -16,7 +16,7 @@ use crate::owners::{Held, Listed};
 use crate::place::Placed;
 use crate::sync::{Arc, Weak};
 use crate::trace::{About, Bracket, EventNumber};
-use crate::transfer::{self, HostBytes};
+use crate::transfer;
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
 /// unmaps, frees, accounts and unlinks, in that order.
@@ -341,20 +341,27 @@ impl Dmem {
         inside.map_err(|_| DmemError::OutOfBounds { offset, bytes, size: mapping.slice().len() as u64 })
     }
 
-    fn target(&self) -> transfer::Target<'_> {
-        let owner = &self.0.ledger.owner;
+    /// What it was allocated on.
+    pub(crate) fn owner(&self) -> &Arc<DeviceMemory> {
+        &self.0.ledger.owner
+    }
+
+    pub(crate) fn target(&self) -> transfer::Target<'_> {
+        let owner = self.owner();
         transfer::Target {
             device: owner.device(),
             memory: self.memory(),
+            align_offset: 0,
             hint: self.hint(),
             path: owner.path(),
+            chunking: owner.chunking(),
             lanes: owner.tracer().lanes(self.core()),
         }
     }
 
     /// Not only what the driver checks: its blocks are whole pages, and the slack at the
     /// end is nobody's (our choice).
-    fn check(&self, offset: u64, bytes: u64) -> Result<(), DmemError> {
+    pub(crate) fn check(&self, offset: u64, bytes: u64) -> Result<(), DmemError> {
         let size = self.size();
         if bytes <= size && offset <= size - bytes {
             return Ok(());

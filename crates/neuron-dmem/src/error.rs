@@ -18,13 +18,63 @@ pub enum TransferDirection {
     Out,
 }
 
-impl std::fmt::Display for TransferDirection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::In => "copy to the device",
-            Self::Out => "copy from the device",
-        })
+impl TransferDirection {
+    /// What the runtime calls it in messages about batches.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::In => "copyin",
+            Self::Out => "copyout",
+        }
     }
+
+    /// What the runtime says of a copy that failed (`spec/dmem.md` 6.1).
+    pub const fn failure(self) -> &'static str {
+        match self {
+            Self::In => "Copy from buffer to memory failed",
+            // The runtime's two spaces.
+            Self::Out => "Copy from memory  to buffer failed",
+        }
+    }
+}
+
+/// Why a batch is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BatchProblem {
+    /// It copies nothing.
+    #[error("it has no operations")]
+    NoOperations,
+    /// An operation copies nothing.
+    #[error("operation {operation} has no bytes; leave it out")]
+    NoBytes {
+        /// Position in the batch.
+        operation: usize,
+    },
+    /// An operation is not inside the dmem.
+    #[error(
+        "operation {operation}, {bytes} bytes at {offset} of the batch's {base}, is outside an allocation of {size} bytes"
+    )]
+    OutOfBounds {
+        /// Position in the batch.
+        operation: usize,
+        /// The operation's offset.
+        offset: u64,
+        /// The batch's offset, which is added.
+        base: u64,
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes there are.
+        size: u64,
+    },
+    /// Its dmem is not where the first batch's is.
+    #[error(
+        "its memory is on neuron{device}, the first batch's on neuron{first}; copy them in a call each, also if one device was opened twice"
+    )]
+    OtherDevice {
+        /// Device of this batch's dmem.
+        device: u8,
+        /// Device of the first batch's.
+        first: u8,
+    },
 }
 
 /// What went wrong, on which device and core, with which sizes.
@@ -158,7 +208,7 @@ pub enum DmemError {
         size: u64,
     },
     /// A copy failed. Bytes before `done` arrived.
-    #[error("{direction} failed after {done} of {bytes} bytes ({hint})")]
+    #[error("{} after {done} of {bytes} bytes ({hint})", direction.failure())]
     Transfer {
         /// Which way.
         direction: TransferDirection,
@@ -168,6 +218,33 @@ pub enum DmemError {
         bytes: u64,
         /// Bytes that are known to have arrived.
         done: u64,
+        /// Why.
+        #[source]
+        source: NdlError,
+    },
+    /// No batches were given (`spec/dmem.md` 6.4).
+    #[error("Invalid arguments: tensor_batches is NULL or num_batches is 0")]
+    NoBatches,
+    /// A batch is not valid. Nothing was copied, of no batch.
+    #[error("Invalid arguments: batch {batch} of {batches}: {problem}")]
+    InvalidBatch {
+        /// Position of the batch.
+        batch: usize,
+        /// Batches given.
+        batches: usize,
+        /// What is wrong with it.
+        problem: BatchProblem,
+    },
+    /// The driver's batch copy failed. It works batch by batch and tells no more: each batch
+    /// may have been copied, in part too.
+    #[error("NDL batch copy ({}) failed: {} ({batches} batches, {bytes} bytes; some may have been copied)", direction.name(), source.errno.negated())]
+    BatchTransfer {
+        /// Which way.
+        direction: TransferDirection,
+        /// Batches given.
+        batches: usize,
+        /// Bytes of them all.
+        bytes: u64,
         /// Why.
         #[source]
         source: NdlError,
@@ -250,7 +327,9 @@ impl DmemError {
             | Self::ScratchpadOwner { .. }
             | Self::ScratchpadPageSize { .. }
             | Self::ScratchpadSize { .. }
-            | Self::OutOfBounds { .. } => NrtStatus::Invalid,
+            | Self::OutOfBounds { .. }
+            | Self::NoBatches
+            | Self::InvalidBatch { .. } => NrtStatus::Invalid,
             Self::OutOfDeviceMemory { .. }
             | Self::OverBudget { .. }
             | Self::NoPhysicalAddress(_)
@@ -259,6 +338,7 @@ impl DmemError {
             Self::NoCopyBuffer { .. }
             | Self::ScratchpadUnaligned { .. }
             | Self::Transfer { .. }
+            | Self::BatchTransfer { .. }
             | Self::Driver(_) => NrtStatus::Failure,
         }
     }

@@ -15,6 +15,7 @@
 //! | what allocators that are gone left alive | [`Allocator::destroy`], [`DeviceMemory::left_alive`] |
 //! | pages of the shared scratchpad | [`Allocator::scratchpad`] |
 //! | how a copy is cut and overlapped | [`transfer`] |
+//! | many pieces in one call of the driver | [`batch`] |
 //! | bytes in use by HBM, core and usage type | [`Usage`] |
 //! | peaks, owners, hints, the newest events, a log that outlives the process | [`log`] |
 //! | what is left on an HBM, and the largest hole | [`Room`] |
@@ -44,6 +45,7 @@
 //! ```
 
 mod allocator;
+pub mod batch;
 pub mod budget;
 mod device;
 mod dmem;
@@ -70,7 +72,7 @@ mod usage;
 pub use allocator::Allocator;
 pub use device::{DeviceMemory, Setup};
 pub use dmem::Dmem;
-pub use error::{DmemError, TransferDirection};
+pub use error::{BatchProblem, DmemError, TransferDirection};
 pub use failure::{AllocFailure, Answer, FailureHandler};
 pub use gc::GcList;
 pub use kind::AllocatorKind;

@@ -21,7 +21,7 @@ fn an_aborted_transfer_names_its_tensor_and_leaves_nothing() {
         Exit::Device,
         &[
             "error: tensor `в🦀\\u{7f}` cannot be copied\n",
-            "caused by: copy to the device failed after 0 of 8 bytes (в🦀\\u{7f})\n",
+            "caused by: Copy from buffer to memory failed after 0 of 8 bytes (в🦀\\u{7f})\n",
             "ETIMEDOUT (110)",
             FREED,
         ],
@@ -34,7 +34,8 @@ fn an_aborted_transfer_names_its_tensor_and_leaves_nothing() {
 fn a_transfer_aborted_while_reading_back_says_so() {
     let folder = Folder::new();
     let path = folder.tensors("m.safetensors", &[("a", 8), ("b", 8), ("c", 8)]);
-    let words = ["tensor `b` cannot be copied\n", "copy from the device failed", "ETIMEDOUT (110)", FREED];
+    let words =
+        ["tensor `b` cannot be copied\n", "Copy from memory  to buffer failed", "ETIMEDOUT (110)", FREED];
     let ran = load(&path, "--cores 0 --fault abort:nth=5 --json").failed(Exit::Device, &words);
     assert_eq!(ran.stdout, "");
 }
@@ -43,7 +44,8 @@ fn a_transfer_aborted_while_reading_back_says_so() {
 fn a_hung_engine_times_out() {
     let folder = Folder::new();
     let path = folder.tensors("m.safetensors", &[("a", 8), ("b", 8), ("c", 8)]);
-    let words = ["tensor `b` cannot be copied\n", "copy to the device failed", "ETIMEDOUT (110)", FREED];
+    let words =
+        ["tensor `b` cannot be copied\n", "Copy from buffer to memory failed", "ETIMEDOUT (110)", FREED];
     load(&path, "--cores 0 --fault hang:nth=2").failed(Exit::Device, &words);
 }
 

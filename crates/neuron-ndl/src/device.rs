@@ -28,6 +28,11 @@ impl WaitHandle {
     /// Finish the copy before the call returns.
     pub const SYNC: Self = Self(0);
 
+    /// Whether it is [`SYNC`](Self::SYNC).
+    pub const fn is_sync(self) -> bool {
+        self.0 == 0
+    }
+
     /// Whether it names a copy that has to be waited for.
     pub const fn is_pending(self) -> bool {
         matches!(self.0, 1 | 2)

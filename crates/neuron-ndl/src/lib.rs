@@ -38,6 +38,7 @@ pub mod environment;
 mod error;
 mod export;
 mod facts;
+mod host_bytes;
 pub mod intercept;
 pub mod introspect;
 pub mod kernel;
@@ -57,7 +58,10 @@ pub use device::{CopyRequest, Device, OpenOptions, WaitHandle};
 pub use engine::QueueState;
 pub use error::{Detail, NdlError};
 pub use facts::DeviceFacts;
+pub use host_bytes::HostBytes;
 pub use memory::{AllocRequest, COPY_BUFFER_BYTES, CopyBuffer, Memory};
 pub use neuron_udma::descriptor::{self, DecodedRx, DecodedTx, Descriptor};
 pub use records::{ChunkAt, MemoryInfo};
-pub use zero_copy::{Batch, BatchOperation, Completion, CompletionReader, Direction, ZeroCopyOptions};
+pub use zero_copy::{
+    Batch, BatchOperation, Completion, CompletionReader, Direction, Operation, ZeroCopyOptions,
+};

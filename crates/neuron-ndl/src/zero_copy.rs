@@ -18,6 +18,7 @@ use zerocopy::FromBytes;
 use crate::backend::Mapping;
 use crate::device::Device;
 use crate::error::NdlError;
+use crate::host_bytes::HostBytes;
 use crate::memory::Memory;
 
 /// Which way a copy goes.
@@ -45,26 +46,56 @@ impl ZeroCopyOptions {
     }
 }
 
-/// Operations on one allocation.
+/// Operations on one allocation. `B` is the caller's memory: [`VolatileSlice`], or
+/// [`HostBytes`] where it is only read.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct Batch<'a, B = VolatileSlice<'a>> {
     /// The allocation.
     pub memory: &'a Memory,
     /// Added to the offset of each operation.
     pub offset: u64,
     /// What is copied.
-    pub operations: &'a [BatchOperation<'a>],
+    pub operations: &'a [Operation<B>],
     /// Handed back with an asynchronous request's end.
     pub context: u64,
 }
 
 /// One piece of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct BatchOperation<'a> {
+pub struct Operation<B> {
     /// Offset in the allocation, before the batch's.
     pub offset: u64,
     /// The caller's memory.
-    pub buffer: VolatileSlice<'a>,
+    pub buffer: B,
+}
+
+/// One piece of a batch in either direction.
+pub type BatchOperation<'a> = Operation<VolatileSlice<'a>>;
+
+/// Address and bytes of the caller's memory.
+trait Buffer {
+    fn address(&self) -> u64;
+    fn bytes(&self) -> u64;
+}
+
+impl Buffer for VolatileSlice<'_> {
+    fn address(&self) -> u64 {
+        self.ptr_guard_mut().as_ptr() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.len() as u64
+    }
+}
+
+impl Buffer for HostBytes<'_> {
+    fn address(&self) -> u64 {
+        self.address()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.len() as u64
+    }
 }
 
 impl Device {
@@ -160,6 +191,20 @@ impl Device {
         unsafe { self.batches(batches, direction, options, 0) }
     }
 
+    /// As [`zero_copy_batches`](Self::zero_copy_batches) into the allocations, also from memory
+    /// that nobody changes.
+    ///
+    /// # Errors
+    /// As [`zero_copy_batches`](Self::zero_copy_batches).
+    pub fn zero_copy_batches_in(
+        &self,
+        batches: &[Batch<'_, HostBytes<'_>>],
+        options: ZeroCopyOptions,
+    ) -> Result<(), NdlError> {
+        // SAFETY: as above, and in this direction they are only read.
+        unsafe { self.batches(batches, Direction::In, options, 0) }
+    }
+
     /// Hands batches of one core in and returns at once. The end is told through the core's
     /// completion queue, with `sequence`, which is not 0.
     ///
@@ -186,11 +231,11 @@ impl Device {
     }
 
     /// # Safety
-    /// The buffers are valid for as long as the driver uses them: the call, or with a
-    /// `sequence` until the request's end.
-    unsafe fn batches(
+    /// The buffers are valid for as long as the driver uses them, which writes them with
+    /// [`Direction::Out`]: the call, or with a sequence number until the request's end.
+    unsafe fn batches<B: Buffer>(
         &self,
-        batches: &[Batch<'_>],
+        batches: &[Batch<'_, B>],
         direction: Direction,
         options: ZeroCopyOptions,
         sequence_num: u64,
@@ -198,10 +243,10 @@ impl Device {
         let operations: Vec<Vec<arg::BatchOp>> = batches
             .iter()
             .map(|batch| {
-                let operation = |operation: &BatchOperation<'_>| arg::BatchOp {
+                let operation = |operation: &Operation<B>| arg::BatchOp {
                     offset: operation.offset,
-                    size: operation.buffer.len() as u64,
-                    buffer: operation.buffer.ptr_guard_mut().as_ptr() as u64,
+                    size: operation.buffer.bytes(),
+                    buffer: operation.buffer.address(),
                 };
                 batch.operations.iter().map(operation).collect()
             })
@@ -214,6 +259,8 @@ impl Device {
                 mem_handle_offset: batch.offset,
                 ops_ptr: operations.as_ptr() as u64,
                 num_ops: operations.len() as u32,
+                // The field has 16 bits of the setting's 32: 0x10000 is as much as fits, not none
+                // (`spec/dmem.md` 9.9). The driver takes at most 8192 anyway.
                 bar4_wr_threshold: options.direct_write.min(u16::MAX.into()) as u16,
                 flags: 0,
                 context: batch.context,

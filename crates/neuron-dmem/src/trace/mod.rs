@@ -45,4 +45,4 @@ mod tracer;
 
 pub use record::{About, EventNumber, Lane, Record, Sink, What};
 pub use tracer::Clock;
-pub(crate) use tracer::{Bracket, Lanes, Span, Tracer};
+pub(crate) use tracer::{Bracket, Lanes, Span, Tracer, monotonic};

@@ -15,8 +15,8 @@ use crate::error::DmemError;
 /// Tells nanoseconds since some moment, and never goes back. It may be read under locks.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Nanoseconds since this process first traced something: devices that share a sink share it.
-fn monotonic() -> u64 {
+/// Nanoseconds since this process first asked: devices that share a sink share it.
+pub(crate) fn monotonic() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

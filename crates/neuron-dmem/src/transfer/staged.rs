@@ -5,13 +5,17 @@
 //! be using it.
 
 use neuron_abi::errno::Errno;
-use neuron_ndl::{CopyBuffer, CopyRequest, NdlError, WaitHandle};
+use neuron_ndl::{CopyBuffer, CopyRequest, HostBytes, NdlError, WaitHandle};
 use vm_memory::VolatileSlice;
 
-use super::chunks::{Chunk, ChunkPlan};
-use super::{HostBytes, Target};
+use super::Target;
+use super::chunks::Chunk;
 use crate::error::{DmemError, TransferDirection};
 use crate::trace::Span;
+
+/// What the runtime logs when a chunk cannot be started.
+const FAILED_IN: &str = "Failed to copy in buffer to dmem";
+const FAILED_OUT: &str = "Failed to copy out dmem to buffer";
 
 impl<'a> Target<'a> {
     fn buffer(&self) -> Result<&CopyBuffer, NdlError> {
@@ -62,7 +66,8 @@ fn part<'a>(
         .map_err(|_| target.refused("staging in the bounce buffer"))
 }
 
-/// Host to device: stage a chunk, start it, stage the next one while it runs.
+/// Host to device: stage a chunk, start it, stage the next one while it runs. `offset` is in
+/// the driver's allocation.
 pub(super) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
     let size = bytes.len() as u64;
     let mut done = 0;
@@ -71,9 +76,9 @@ pub(super) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> 
 }
 
 fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64) -> Result<(), NdlError> {
-    let size = bytes.len() as u64;
-    let plan = ChunkPlan::for_size(size);
+    let (size, core) = (bytes.len() as u64, target.memory.request().core);
     let buffer = target.buffer()?.lock();
+    let (plan, trial) = target.chunking.begin(core, TransferDirection::In, size);
     let mut previous = plan.first;
     let mut running = None;
     let mut before = 0;
@@ -92,7 +97,11 @@ fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64
             destination_offset: offset + chunk.offset,
             bytes: chunk.bytes,
         };
-        match staged.and_then(|()| target.request(copy, 0, previous, &mut running)) {
+        let started = staged.and_then(|()| {
+            let started = target.request(copy, 0, previous, &mut running);
+            started.map_err(|error| NdlError { operation: FAILED_IN, ..error })
+        });
+        match started {
             Ok(handle) => previous = handle,
             Err(error) => {
                 // It may still read the buffer, which we are about to let go.
@@ -100,16 +109,21 @@ fn run_in(target: &Target<'_>, offset: u64, bytes: HostBytes<'_>, done: &mut u64
                 return Err(error);
             }
         }
-        *done = before;
-        before = chunk.offset + chunk.bytes;
+        // A copy with a handle is known to have arrived when the next one was started.
+        *done = if previous.is_pending() { before } else { chunk.end() };
+        before = chunk.end();
     }
     target.wait(previous)?;
     drop(running);
     *done = size;
+    if let Some(trial) = trial {
+        trial.end();
+    }
     Ok(())
 }
 
-/// Device to host: start a chunk, and while it runs drain the one before it.
+/// Device to host: start a chunk, and while it runs drain the one before it. `offset` is in
+/// the driver's allocation.
 pub(super) fn copy_out(target: Target<'_>, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
     let size = bytes.len() as u64;
     let mut done = 0;
@@ -123,9 +137,9 @@ fn run_out(
     bytes: VolatileSlice<'_>,
     done: &mut u64,
 ) -> Result<(), NdlError> {
-    let size = bytes.len() as u64;
-    let plan = ChunkPlan::for_size(size);
+    let (size, core) = (bytes.len() as u64, target.memory.request().core);
     let buffer = target.buffer()?.lock();
+    let (plan, trial) = target.chunking.begin(core, TransferDirection::Out, size);
     let mut drain = |chunk: Chunk| -> Result<(), NdlError> {
         let staged = part(target, buffer.mapping.slice(), chunk)?;
         let into = bytes
@@ -133,7 +147,7 @@ fn run_out(
             .map_err(|_| target.refused("writing the user's bytes"))?;
         let _copying = target.lanes.host_copy(chunk.bytes);
         staged.copy_to_volatile_slice(into);
-        *done = chunk.offset + chunk.bytes;
+        *done = chunk.end();
         Ok(())
     };
     let mut previous = plan.first;
@@ -155,14 +169,26 @@ fn run_out(
                 if let (Ok(()), Some(chunk)) = (target.wait(previous), staged) {
                     drain(chunk)?;
                 }
-                return Err(error);
+                return Err(NdlError { operation: FAILED_OUT, ..error });
             }
         }
         if let Some(chunk) = staged.replace(chunk) {
             drain(chunk)?;
         }
+        // Without a handle it is there already.
+        if !previous.is_pending()
+            && let Some(chunk) = staged.take()
+        {
+            drain(chunk)?;
+        }
     }
     target.wait(previous)?;
     drop(running);
-    staged.map_or(Ok(()), drain)
+    if let Some(chunk) = staged {
+        drain(chunk)?;
+    }
+    if let Some(trial) = trial {
+        trial.end();
+    }
+    Ok(())
 }

@@ -2,16 +2,17 @@
 //! compared, and figures: README.md beside this file.
 #![allow(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
 
+#[path = "../../../../benches/measure.rs"]
+mod measure;
+
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use measure::{POOL, median, rate, ratio, times};
 use neuron_abi::memory::Category;
 use neuron_ndl::software::{Execution, Machine, MachineOptions};
 use neuron_ndl::{AllocRequest, Device, Mapping, Memory, ZeroCopyOptions};
 
-/// Source and destination of cold copies: larger than any cache.
-const POOL: usize = 512 << 20;
 const SIZES: [usize; 7] = [4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 64 << 20, 256 << 20];
 /// The least part of the speed of a memcpy into the same memory, at [`FLOOR_SIZE`].
 const FLOOR: f64 = 0.9;
@@ -70,36 +71,10 @@ impl Bench {
                 .unwrap(),
         }
     }
-
-    /// Median time of each way. Rounds interleave them, so that a machine whose speed
-    /// drifts drifts for all.
-    fn measure(&mut self, len: usize, cold: bool) -> [Duration; 3] {
-        let mut times = [const { Vec::new() }; 3];
-        let start = Instant::now();
-        let (mut offset, mut round) = (0, 0);
-        while round < 7 || (start.elapsed() < Duration::from_millis(400) && round < 2000) {
-            for (way, times) in WAYS.into_iter().zip(&mut times) {
-                let begin = Instant::now();
-                self.copy(way, offset, len);
-                times.push(begin.elapsed());
-                if cold {
-                    // Each way has bytes of its own, far enough from the last ones that caches
-                    // and prefetchers know nothing of them.
-                    offset = ((offset + len.max(33 << 20)) % (POOL - len + 4096)) & !4095;
-                }
-            }
-            round += 1;
-        }
-        times.map(|mut times| {
-            times.sort_unstable();
-            times[times.len() / 2]
-        })
-    }
 }
 
 fn main() -> ExitCode {
-    // `cargo test --benches` only wants to know that it runs.
-    if std::env::args().any(|argument| argument == "--test") {
+    if measure::is_test() {
         return ExitCode::SUCCESS;
     }
     let mut missed = false;
@@ -109,18 +84,19 @@ fn main() -> ExitCode {
     println!("|-------|------------|--------|--------|-----------|-----------|-----------|");
     for cold in [false, true] {
         for len in SIZES {
-            let [memcpy, mapped, zero_copy] = bench.measure(len, cold).map(|time| time.as_secs_f64());
-            missed |= len == FLOOR_SIZE && mapped / zero_copy < FLOOR;
-            let rate = |seconds: f64| len as f64 / seconds / 1e9;
+            let times: [_; 3] = times(len, cold, |way, offset| bench.copy(WAYS[way], offset, len));
+            let [memcpy, mapped, zero_copy] = times.each_ref().map(|times| median(times));
+            let [of_memcpy, of_mapped] = [0, 1].map(|peer| ratio(&times[peer], &times[2]));
+            missed |= len == FLOOR_SIZE && of_mapped < FLOOR;
             println!(
                 "| {} | {:>6} KiB | {:>6.2} | {:>6.2} | {:>9.2} | {:>9.2} | {:>9.2} |",
                 if cold { "cold " } else { "hot  " },
                 len >> 10,
-                rate(memcpy),
-                rate(mapped),
-                rate(zero_copy),
-                memcpy / zero_copy,
-                mapped / zero_copy,
+                rate(len, memcpy),
+                rate(len, mapped),
+                rate(len, zero_copy),
+                of_memcpy,
+                of_mapped,
             );
         }
     }

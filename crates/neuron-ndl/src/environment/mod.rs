@@ -34,4 +34,4 @@ pub use backend::BackendName;
 pub use cores::{CoreLayout, CoreList};
 pub use error::EnvironmentError;
 pub(crate) use value::printable;
-pub use variables::{Environment, Reading, VARIABLES};
+pub use variables::{Environment, Reading, VARIABLES, default_direct_write};

@@ -35,8 +35,14 @@ pub const VARIABLES: [&str; 11] = [
     CONTIGUOUS,
 ];
 
-/// The largest direct write where nothing is set, bytes, on generations after V2 (`spec/ndl.md` 7).
-const DIRECT_WRITE_BYTES: u32 = 0x1000;
+/// The largest write that goes through the HBM window where nothing is set, bytes: 0x1000, on
+/// V2 0 (`spec/ndl.md` 7, `NEURON_RT_DBG_DIRECT_BAR4_WRITE_SIZE`).
+pub const fn default_direct_write(generation: Generation) -> u32 {
+    match generation {
+        Generation::V2 => 0,
+        Generation::V3 | Generation::V4 => 0x1000,
+    }
+}
 
 /// What the environment asks for; `None` where it says nothing. A variable that is set to
 /// nothing counts as not set (our choice).
@@ -109,12 +115,12 @@ impl Environment {
         cores::logical_size(generation, self.logical_size)
     }
 
-    /// The largest write that goes through the HBM window, bytes: 0x1000 unless set, on V2 0.
+    /// The largest write that goes through the HBM window, bytes: that of the generation unless
+    /// set.
     pub const fn direct_write(&self, generation: Generation) -> u32 {
-        match (self.direct_write, generation) {
-            (Some(bytes), _) => bytes,
-            (None, Generation::V2) => 0,
-            (None, _) => DIRECT_WRITE_BYTES,
+        match self.direct_write {
+            Some(bytes) => bytes,
+            None => default_direct_write(generation),
         }
     }
 
