@@ -83,9 +83,7 @@ fn run<B: Bytes>(batches: &[Batch<'_, B>], event: EventNumber) -> Result<(), Dme
     let about = About { location, hbm: request.hbm, usage: None, size: bytes, hint: None };
     let event = owner.tracer().begin(event, first.core(), about);
     let copied = match by_one_call(owner, first.core(), batches, bytes) {
-        Err(NdlError { errno: Errno::EINVAL | Errno::ENOTTY, .. })
-            if !owner.device().offers_zero_copy() =>
-        {
+        Err(NdlError { errno: Errno::EINVAL | Errno::ENOTTY, .. }) if !owner.device().offers_zero_copy() => {
             piece_by_piece(batches)
         }
         copied => copied.map_err(|source| DmemError::BatchTransfer {
@@ -169,13 +167,11 @@ fn checked<'a, B: Bytes>(batches: &[Batch<'a, B>]) -> Result<Checked<'a>, DmemEr
         let (device, first) = (batch.dmem.owner().device(), first.owner().device());
         let checked = match Arc::ptr_eq(device, first) {
             true => check(batch),
-            false => Err(BatchProblem::OtherDevice {
-                device: device.facts().index,
-                first: first.facts().index,
-            }),
+            false => {
+                Err(BatchProblem::OtherDevice { device: device.facts().index, first: first.facts().index })
+            }
         };
-        let invalid =
-            |problem| DmemError::InvalidBatch { batch: position, batches: batches.len(), problem };
+        let invalid = |problem| DmemError::InvalidBatch { batch: position, batches: batches.len(), problem };
         bytes = bytes.saturating_add(checked.map_err(invalid)?);
     }
     Ok(Checked { first, bytes })

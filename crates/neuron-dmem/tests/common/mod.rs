@@ -8,9 +8,9 @@ use neuron_abi::arg::MemCopyAsync64;
 use neuron_abi::cmd::{self, Command};
 use neuron_abi::errno::Errno;
 use neuron_dmem::{Allocator, AllocatorKind, DeviceMemory, Setup};
-use neuron_ndl::{Backend, Device};
 use neuron_ndl::intercept::{Call, Intercepted, Interceptor};
 use neuron_ndl::software::{Execution, Machine, MachineOptions};
+use neuron_ndl::{Backend, Device};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// A command that went out.
@@ -106,11 +106,7 @@ pub(crate) fn open(
 }
 
 /// Device 0 of a backend, watched.
-pub(crate) fn over(
-    backend: impl Backend,
-    watch: Arc<dyn Interceptor>,
-    setup: Setup,
-) -> Arc<DeviceMemory> {
+pub(crate) fn over(backend: impl Backend, watch: Arc<dyn Interceptor>, setup: Setup) -> Arc<DeviceMemory> {
     DeviceMemory::with(Device::open(&Intercepted::new(backend, watch), 0).unwrap(), setup).unwrap()
 }
 
