@@ -4,13 +4,14 @@
 
 mod sent;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::UsageType;
 use neuron_abi::status::NrtStatus;
 use neuron_dmem::batch::{self, Batch, Operation};
+use neuron_dmem::trace::{EventNumber, Record, Sink, What};
 use neuron_dmem::transfer::Path;
 use neuron_dmem::{AllocRequest, BatchProblem, DeviceMemory, Dmem, DmemError, Setup, TransferDirection};
 use neuron_ndl::HostBytes;
@@ -258,5 +259,50 @@ proptest! {
             dmem.read(0, &mut back).unwrap();
             prop_assert!(back == *model);
         }
+    }
+}
+
+/// Begins and stops: event, bytes, and how it ended.
+#[derive(Default)]
+struct Events(Mutex<Vec<(EventNumber, u64, Option<NrtStatus>)>>);
+
+impl Sink for Events {
+    fn record(&self, record: &Record<'_>) {
+        let (event, about, status) = match record.what {
+            What::Begin { event, about, .. } => (event, about, None),
+            What::Stop { event, about, status, .. } => (event, about, Some(status)),
+            _ => return,
+        };
+        if event != EventNumber::ALLOCATION && event != EventNumber::FREE {
+            assert_eq!(about.usage, None, "a batch may be about several");
+            self.0.lock().unwrap().push((event, about.size, status));
+        }
+    }
+}
+
+/// Seed 000 §3: the event begins behind the checks and stops however the copy ends. Copies one by
+/// one are still one event.
+#[test]
+fn seed_000_a_batch_is_one_event() {
+    for instance in ["trn1.2xlarge", "trn2.3xlarge"] {
+        let (events, recorder) = (Arc::new(Events::default()), Arc::new(Recorder::default()));
+        let memory = open(instance, INLINE, recorder.clone(), Setup::default().trace(events.clone()));
+        let dmem = dmem(&memory, 4096);
+        let operations = [piece(0, &[1; 8]), piece(8, &[2; 16])];
+        let batch = Batch { dmem: &dmem, offset: 0, operations: &operations };
+        batch::copy_in(&[batch, batch]).unwrap();
+        batch::copy_in(&[Batch { offset: 4096, ..batch }]).unwrap_err();
+        let mut back = [0; 24];
+        let operations = [Operation { offset: 0, buffer: VolatileSlice::from(&mut back[..]) }];
+        recorder.refuse_all(cmd::MEM_BUF_ZEROCOPY64_BATCHES, Errno::EIO);
+        batch::copy_out(&[Batch { dmem: &dmem, offset: 0, operations: &operations }]).unwrap_err();
+        let (way_in, way_out) = (EventNumber::COPY_IN, EventNumber::COPY_OUT);
+        let expected = [
+            (way_in, 48, None),
+            (way_in, 48, Some(NrtStatus::Success)),
+            (way_out, 24, None),
+            (way_out, 24, Some(NrtStatus::Failure)),
+        ];
+        assert_eq!(*events.0.lock().unwrap(), expected, "{instance}");
     }
 }
