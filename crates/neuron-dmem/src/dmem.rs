@@ -292,9 +292,7 @@ impl Dmem {
     fn write_from(&self, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
         let event = self.traced(EventNumber::COPY_IN, bytes.len());
         let checked = self.check(offset, bytes.len() as u64);
-        event.close(
-            checked.and_then(|()| transfer::copy_in(self.target(), self.align_offset() + offset, bytes)),
-        )
+        event.close(checked.and_then(|()| transfer::copy_in(self.target(), offset, bytes)))
     }
 
     /// Copies from `offset` into `bytes`.
@@ -312,9 +310,7 @@ impl Dmem {
     pub fn read_volatile(&self, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
         let event = self.traced(EventNumber::COPY_OUT, bytes.len());
         let checked = self.check(offset, bytes.len() as u64);
-        event.close(
-            checked.and_then(|()| transfer::copy_out(self.target(), self.align_offset() + offset, bytes)),
-        )
+        event.close(checked.and_then(|()| transfer::copy_out(self.target(), offset, bytes)))
     }
 
     fn traced(&self, event: EventNumber, bytes: usize) -> Bracket<'_> {
@@ -351,7 +347,7 @@ impl Dmem {
         transfer::Target {
             device: owner.device(),
             memory: self.memory(),
-            align_offset: 0,
+            align_offset: self.align_offset(),
             hint: self.hint(),
             path: owner.path(),
             chunking: owner.chunking(),

@@ -95,6 +95,34 @@ fn one_bad_operation_keeps_all_batches_from_moving() {
     assert_eq!(back, [7; 5000]);
 }
 
+/// Seed 000 §3: every transfer adds the offset that alignment by hand left, a batch too, whether
+/// it goes by one call or piece by piece. Host memory is always aligned so, device memory where
+/// the driver cannot.
+#[test]
+fn seed_000_a_batch_adds_the_offset_of_alignment_once() {
+    for (age, has_batches) in [(Age::V2_27_4, true), (Age::BeforeAlignment, false)] {
+        let recorder = Arc::new(Recorder::default());
+        let memory = old(&recorder, age, Path::Staged);
+        let request = match has_batches {
+            true => AllocRequest::host(9000, UsageType::Tensor),
+            false => AllocRequest::device(9000, UsageType::Tensor),
+        };
+        let dmem = allocator(&memory, 0).allocate(&request.aligned(1 << 16)).unwrap();
+        assert_ne!(dmem.align_offset(), 0);
+        dmem.write(0, &[0; 9000]).unwrap();
+        let bytes = pattern(5000, 6);
+        let operations = [piece(1, &bytes[..100]), piece(101, &bytes[100..])];
+        batch::copy_in(&[Batch { dmem: &dmem, offset: 10, operations: &operations }]).unwrap();
+        let mut seen = vec![1; 9000];
+        dmem.map().unwrap().copy_to(&mut seen[..]);
+        assert!(seen[11..5011] == bytes && seen[..11] == [0; 11] && seen[5011..] == [0; 3989], "{age:?}");
+        let mut back = vec![0; 5000];
+        let operations = [Operation { offset: 1, buffer: VolatileSlice::from(&mut back[..]) }];
+        batch::copy_out(&[Batch { dmem: &dmem, offset: 10, operations: &operations }]).unwrap();
+        assert!(back == bytes, "{age:?}");
+    }
+}
+
 /// The driver's own limit of operations is met in the second batch: the first stays copied.
 #[test]
 fn batches_before_one_that_fails_stay_copied() {
