@@ -95,6 +95,12 @@ impl Target<'_> {
     }
 }
 
+/// Whether the driver does a write through the HBM window (`spec/dma-op.md` 7.1): a few whole words.
+const fn is_direct(limit: u32, offset: u64, bytes: u64) -> bool {
+    const MOST: u64 = 8192;
+    bytes <= limit as u64 && bytes <= MOST && bytes.is_multiple_of(4) && offset.is_multiple_of(4)
+}
+
 /// Copies to the dmem at `offset`. The range was checked.
 pub(crate) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
     let Target { device, memory, align_offset, path, lanes, .. } = target;
@@ -111,7 +117,7 @@ pub(crate) fn copy_in(target: Target<'_>, offset: u64, bytes: HostBytes<'_>) -> 
             }
         }
         (false, Path::ZeroCopy { direct_write }) => {
-            let parts = lanes.whole(size, size <= direct_write.into());
+            let parts = lanes.whole(size, is_direct(direct_write, offset, size));
             let options = ZeroCopyOptions { queue: None, direct_write };
             let copied = match bytes {
                 HostBytes::Plain(bytes) => device.zero_copy_in(memory, offset, bytes, options),
