@@ -26,6 +26,7 @@
 
 use std::sync::Arc;
 
+use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 
 use crate::backend::{Backend, DeviceFile, Lane, Mapping};
@@ -80,7 +81,16 @@ pub trait Interceptor: Send + Sync {
     /// Changes the answer to a command that went well, as another driver would have given it.
     fn amend(&self, _word: u32, _argument: &mut [u8]) {}
 
-    /// After the backend answered, with the argument as it left it.
+    /// After the backend served a wait for a copy: tells that the copy failed. The wait is over
+    /// all the same, as behind a driver whose copy went wrong (`spec/ndl.md` 4).
+    ///
+    /// # Errors
+    /// What is answered instead.
+    fn after_wait(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// After the backend answered, with the argument as its caller reads it.
     fn after(&self, _call: &Call<'_>, _answer: Result<(), Errno>) {}
 }
 
@@ -118,6 +128,8 @@ impl<B: Backend> Backend for Intercepted<B> {
     }
 }
 
+const WAIT: u32 = cmd::MEM_COPY_ASYNC_WAIT.word;
+
 struct InterceptedFile {
     file: Box<dyn DeviceFile>,
     device: u8,
@@ -130,6 +142,10 @@ impl DeviceFile for InterceptedFile {
         self.interceptor.before(&Call::Ioctl { device, word, argument })?;
         // SAFETY: passed on to the caller; until here an interceptor only looks.
         let answer = unsafe { self.file.ioctl(word, argument) };
+        let answer = match word {
+            WAIT => answer.and_then(|()| self.interceptor.after_wait()),
+            _ => answer,
+        };
         if answer.is_ok() {
             self.interceptor.amend(word, argument);
         }
@@ -161,7 +177,6 @@ mod tests {
     use super::*;
     use crate::software::Machine;
     use crate::{AllocRequest, Device};
-    use neuron_abi::cmd;
     use neuron_abi::memory::Category;
     use std::sync::Mutex;
 
