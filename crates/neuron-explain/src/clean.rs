@@ -14,10 +14,21 @@ pub(crate) fn clean(line: &[u8]) -> String {
         Some(inner) => without_links(&plain(&inner)),
         None => without_links(&plain(&text)),
     };
-    match without_container(&text) {
+    match without_container(&text).or_else(|| without_clock(&text)) {
         Some(rest) => rest.to_owned(),
         None => text,
     }
+}
+
+/// What is behind `2026-05-21T15:02:21.561Z stdout F `, a container's clock and stream.
+fn without_clock(text: &str) -> Option<&str> {
+    let (clock, mut rest) = text.split_once(' ')?;
+    let digits = |from: usize, to: usize| clock.get(from..to).is_some_and(crate::text::digits);
+    let is_clock = digits(0, 4) && digits(5, 7) && digits(8, 10) && clock.get(10..11) == Some("T");
+    for word in ["stdout", "stderr", "F", "P"] {
+        rest = rest.strip_prefix(word).and_then(|rest| rest.strip_prefix(' ')).unwrap_or(rest);
+    }
+    is_clock.then_some(rest)
 }
 
 /// What is behind `server-1  | `, the name of a container with a bar of its own.
@@ -209,6 +220,14 @@ mod tests {
         for text in ["NC4 | 1.000B |", "\\_NC 4 | 1.000B |", " | TOTAL |", "ps aux | grep x"] {
             assert_eq!(clean(text.as_bytes()), text);
         }
+    }
+
+    #[test]
+    fn the_clock_of_a_container_goes_and_the_runtime_s_stays() {
+        assert_eq!(clean(b"2026-05-21T15:02:21.5Z stdout F  Total: 1.000B"), " Total: 1.000B");
+        assert_eq!(clean(b"2026-05-21T15:02:21+00:00 Total"), "Total");
+        let text = "2026-May-21 15:02:21.561070 1:1 ERROR  TDRV:a x";
+        assert_eq!(clean(text.as_bytes()), text);
     }
 
     #[test]

@@ -14,7 +14,10 @@ const NAME: usize = 10;
 impl Explanation {
     /// The text for people, ending with a newline. Foreign text in it is fit for a terminal.
     pub fn text(&self) -> String {
-        let mut lines = vec![self.headline()];
+        let mut lines = wrapped(&self.headline(), COLUMNS);
+        if !self.tags.is_empty() {
+            lines.extend(section("tags", &self.tags.iter().copied().collect::<Vec<_>>().join(", ")));
+        }
         for (place, answer) in self.answers.iter().enumerate() {
             let part = if place == 0 { whole(answer) } else { brief(answer) };
             if place > 0 && lines.len() + part.len() + 2 > LINES {
@@ -58,14 +61,7 @@ impl Explanation {
         );
         count(facts.memory_blocks.len(), "load of a model", "loads of models");
         count(facts.kernel.len(), "line of the driver", "lines of the driver");
-        let mut text = parts.join(", ");
-        if !self.tags.is_empty() {
-            let tags: Vec<&str> = self.tags.iter().copied().collect();
-            text += &format!(" [{}]", tags.join(" "));
-        }
-        let mut lines = wrapped(&text, COLUMNS);
-        lines.truncate(1);
-        lines.pop().unwrap_or_default()
+        parts.join(", ")
     }
 }
 

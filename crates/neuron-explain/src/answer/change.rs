@@ -103,8 +103,8 @@ fn free(case: &Case<'_>, needed: u64) -> String {
     let total = row.total.map_or(0, |total| total.bytes);
     if u128::from(rings) * 4 >= u128::from(total) && rings >= needed {
         return format!(
-            "cut the DMA rings by {needs}, {} % of their {}: a smaller batch, or fewer and shorter buckets",
-            percent(needed, rings).max(1),
+            "cut the DMA rings by {needs}, {} of their {}: a smaller batch, or fewer and shorter buckets",
+            percent(needed, rings),
             short(rings)
         );
     }
@@ -122,8 +122,8 @@ fn free(case: &Case<'_>, needed: u64) -> String {
                 _ => "a smaller batch, or fewer graphs",
             };
             format!(
-                "free {needs}: {} % of the {} of {}, by {how}",
-                percent(needed, bytes).max(1),
+                "free {needs}: {} of the {} of {}, by {how}",
+                percent(needed, bytes),
                 short(bytes),
                 key.printed()
             )

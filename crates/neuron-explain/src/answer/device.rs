@@ -59,7 +59,9 @@ pub(super) fn answer(
         });
     }
     if failure.status.is_none() && !failure.status_seen {
-        unknown.push("the status: no line has it".to_owned());
+        let inferred =
+            failure.status_inferred.map_or_else(String::new, |it| format!("; a refusal answers {it}"));
+        unknown.push(format!("the status: no line has it{inferred}"));
     }
     Answer {
         request: words::request(failure),
@@ -158,12 +160,22 @@ fn by_subtraction(stack: Option<&Stack>, left: Option<&RoomLeft>, row: Option<&R
             words::brief(left.free),
             short(left.pool_bytes)
         ),
-        format!(
-            "of the main pool's {} (blocks above 512 KiB first) {} or more, as far as the small pool is used",
-            short(left.main_pool_bytes),
-            words::signed(left.main_left)
-        ),
+        main_pool(left),
     ]
+}
+
+/// The printed total is of both pools: what is in the small one is not in the main one.
+fn main_pool(left: &RoomLeft) -> String {
+    let main = short(left.main_pool_bytes);
+    match u64::try_from(left.main_left) {
+        Ok(rest) => {
+            format!("its main pool ({main}, for blocks above 512 KiB) has {} of that or more", short(rest))
+        }
+        Err(_) => format!(
+            "its main pool has {main} for blocks above 512 KiB, so at least {} of what is used is in the small pool",
+            short(left.main_left.unsigned_abs())
+        ),
+    }
 }
 
 pub(super) fn name(generation: Generation) -> &'static str {

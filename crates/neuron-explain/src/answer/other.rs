@@ -292,10 +292,7 @@ fn blocks(facts: &Facts, stack: Option<&Stack>, answers: &mut Vec<Answer>) {
             .map(|(low, high)| {
                 format!(
                     "NC {} of ND {} {} to {}",
-                    high.core,
-                    high.device,
-                    short(low.current_total.bytes),
-                    short(high.current_total.bytes)
+                    high.core, high.device, low.current_total, high.current_total
                 )
             })
             .collect();
@@ -328,8 +325,7 @@ fn blocks(facts: &Facts, stack: Option<&Stack>, answers: &mut Vec<Answer>) {
         ),
         room: vec![format!(
             "the core had {} before and {} after; {whose}",
-            short(low.current_total.bytes),
-            short(high.current_total.bytes)
+            low.current_total, high.current_total
         )],
         unknown: vec![
             "cores that share the HBM, and what other processes have, are not in these blocks".to_owned(),

@@ -26,14 +26,11 @@ pub(super) fn brief(size: Size) -> String {
     }
 }
 
-/// As [`short`], with a sign.
-pub(super) fn signed(bytes: i64) -> String {
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}", short(bytes.unsigned_abs()))
-}
-
-pub(super) fn percent(part: u64, whole: u64) -> u128 {
-    (u128::from(part) * 100 + u128::from(whole) / 2).checked_div(u128::from(whole)).unwrap_or(0)
+/// `12 %`, `less than 1 %`.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    let percent =
+        (u128::from(part) * 100 + u128::from(whole) / 2).checked_div(u128::from(whole)).unwrap_or(0);
+    if percent == 0 && part > 0 { "less than 1 %".to_owned() } else { format!("{percent} %") }
 }
 
 /// What was asked for.
@@ -69,7 +66,7 @@ pub(super) fn scope(scope: Scope) -> String {
     let parts = [("ND", scope.device), ("HBM", scope.hbm), ("NC", scope.core)];
     let parts: Vec<_> =
         parts.iter().filter_map(|(name, number)| Some(format!("{name} {}", (*number)?))).collect();
-    if parts.is_empty() { "device, HBM and core are not told".to_owned() } else { parts.join(" ") }
+    if parts.is_empty() { "device, HBM and core not told".to_owned() } else { parts.join(" ") }
 }
 
 /// Where and when, of all failures of an answer.
@@ -103,7 +100,7 @@ pub(super) fn consumers(row: &Row) -> String {
     let mut all: Vec<_> = row.categories.iter().filter(|(_, size)| size.bytes > 0).collect();
     all.sort_by_key(|(_, size)| std::cmp::Reverse(size.bytes));
     let share = |bytes: u64| match row.total {
-        Some(total) if total.bytes > 0 => format!(" ({} %)", percent(bytes, total.bytes)),
+        Some(total) if total.bytes > 0 => format!(" ({})", percent(bytes, total.bytes)),
         _ => String::new(),
     };
     let parts: Vec<_> = all

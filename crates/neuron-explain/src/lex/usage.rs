@@ -34,7 +34,7 @@ pub(super) fn lex(record: &Record<'_>, raw: &str, text: &str, cut: bool, message
         messages.push(Message::BlockNeff(name.to_owned()));
     } else if record.module.is_none() {
         messages.extend(
-            bullet(text)
+            bullet(raw.trim_end())
                 .or_else(|| hbm_list(text))
                 .or_else(|| name(raw).filter(|_| !cut || raw.trim_end().ends_with('"'))),
         );
