@@ -309,6 +309,7 @@ pub struct Facts {
     pub neffs: Vec<Neff>,
     pub memory_blocks: Vec<Block>,
     pub kernel: Vec<KernelLine>,
+    #[serde(serialize_with = "told_versions")]
     pub versions: Versions,
     pub compat: Option<Compat>,
     pub env: BTreeMap<String, String>,
@@ -334,6 +335,15 @@ pub struct Facts {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// Null where the log has neither.
+fn told_versions<S: Serializer>(versions: &Versions, serializer: S) -> Result<S::Ok, S::Error> {
+    if *versions == Versions::default() {
+        serializer.serialize_none()
+    } else {
+        versions.serialize(serializer)
+    }
 }
 
 impl Facts {

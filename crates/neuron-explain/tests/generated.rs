@@ -10,6 +10,7 @@ use neuron_abi::arch::Generation;
 use neuron_dmem::report::Size;
 use neuron_explain::{CauseKind, Explanation};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use state::{Form, State, Way};
 

@@ -152,6 +152,8 @@ fn refused(truth: Truth, seed: u64) -> (String, Dump, Generation) {
         if on_trn2 { ("trn2.3xlarge", 2) } else { ("trn1.2xlarge", u32::try_from(seed / 2 % 2).unwrap()) };
     let mut rig = Rig::new(instance, core);
     let allocator = rig.model("m");
+    // Its row is in the table while its allocator lives.
+    let again = rig.model("m");
     let mut other_process = Vec::new();
     let request = match truth {
         Truth::Capacity => {
@@ -178,7 +180,6 @@ fn refused(truth: Truth, seed: u64) -> (String, Dump, Generation) {
             weight(GIB + numbers.pages(PAGE, left))
         }
         Truth::Duplicates => {
-            let again = rig.model("m");
             let share = rig.main / 3;
             rig.fill(&allocator, share / PAGE * PAGE);
             rig.fill(&again, share / PAGE * PAGE);
@@ -231,7 +232,7 @@ fn causes_that_are_known_are_named() {
             let alone = read(Some(generation), Vec::new());
             by_log += usize::from(truth.is_named_by_log(&alone));
             if !truth.is_named(&full) || !truth.is_named_by_log(&alone) {
-                wrong.push(format!("{truth:?} {seed}\n{}\n{}", full.text(), alone.text()));
+                wrong.push(format!("{truth:?} {seed}\n{log}\n{}\n{}", full.text(), alone.text()));
             }
         }
     }

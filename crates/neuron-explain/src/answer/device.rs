@@ -271,7 +271,7 @@ fn sentence(
             let split = failure.requested.zip(left).is_some_and(|(requested, left)| splits(requested, left));
             let pool = if split { ", or the main pool is full and the rest is in the small one" } else { "" };
             format!(
-                "fragmentation or alignment: {free} were left{how} and {asked} did not fit: no hole is as large, or none starts at the alignment{pool}"
+                "fragmentation or alignment: {free} were left{how} and {asked} did not fit: no hole is as large, or none starts at the alignment{pool}; or another process, which this total does not count, has it"
             )
         }
         CauseKind::CapacityOrFragmentation => {

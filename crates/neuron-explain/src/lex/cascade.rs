@@ -10,7 +10,10 @@ use crate::text::{behind, digits, ident, leading, word_after};
 pub(super) fn lex(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec<Message>) {
     let of_runtime = record.module.is_some() || text.contains("Failed to ");
     if of_runtime {
-        messages.extend(return_value(text, cut));
+        // A cascade has errnos of its own; the request's stands in its line.
+        let of_request = messages.iter().any(|message| matches!(message, Message::Exact { .. }));
+        let value = return_value(text, cut);
+        messages.extend(value.filter(|it| of_request || !matches!(it, Message::Errno(_))));
         let small = |value: u64| u32::try_from(value).ok();
         messages.extend(word_after(text, "mla_idx=", cut).and_then(small).map(Message::Device));
         messages.extend(word_after(text, "tpb->idx=", cut).and_then(small).map(Message::Core));
@@ -72,11 +75,11 @@ fn status(text: &str, of_runtime: bool, cut: bool) -> Option<Message> {
     if !of_runtime && !text.contains("message=") {
         return None;
     }
-    let value = text.match_indices("err:").chain(text.match_indices("status=")).find_map(|(place, key)| {
-        if key == "status=" && !text.contains("message=") {
-            return None;
-        }
-        leading(text.get(place + key.len()..)?)
+    let keys = if text.contains("message=") { &["err:", "status="][..] } else { &["err:"] };
+    let places = keys.iter().flat_map(|key| text.match_indices(key));
+    let value = places.into_iter().find_map(|(place, key)| {
+        let is_word = !text.get(..place)?.ends_with(|c: char| c.is_alphanumeric());
+        is_word.then(|| leading(text.get(place + key.len()..)?))?
     });
     let (value, rest) = value?;
     let value = u32::try_from(value).ok().filter(|value| *value > 0)?;
@@ -131,13 +134,12 @@ fn infodump(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec<Messa
     messages.extend(version("NRT version: ").map(Message::Runtime));
     messages.extend(version("Driver version: ").map(Message::Driver));
     // Alone on its line: other texts quote variables too.
-    let assignment = text.split_once('=').filter(|(name, _)| of_block || name.starts_with("NEURON_"));
-    if let Some((name, value)) = assignment
-        && !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-        && (of_block || record.module.is_none())
-        && !cut
-    {
+    let Some((name, value)) = record.message.trim().split_once('=') else { return };
+    let is_variable =
+        name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && !name.is_empty();
+    let alone = record.module.is_none() && name.starts_with("NEURON_") && !value.contains(' ');
+    if is_variable && (of_block || alone) && !cut {
         messages.push(Message::Env { name: name.to_owned(), value: value.to_owned() });
     }
 }
@@ -170,11 +172,17 @@ mod tests {
             ),
             ("Failure: NRT_NEWER in f", status(None, Some("f"), Some("NRT_NEWER"))),
             ("response code 'NERR_RESOURCE' (4) The", status(Some(4), None, Some("NERR_RESOURCE"))),
-            ("memory allocation failed (ret=-12)", Message::Errno(-12)),
         ] {
             assert_eq!(of(text, false), [message], "{text}");
         }
-        for text in ["Failure: NRT_SUCCESS in f", "done, err: 0", "ret=0", "secret=5"] {
+        let record = Record { module: Some("TDRV"), ..Record::default() };
+        let mut messages =
+            vec![Message::Exact { location: neuron_abi::memory::MemLocation::Device, bytes: Some(7) }];
+        lex(&record, "memory allocation failed (ret=-12)", false, &mut messages);
+        assert_eq!(messages.pop(), Some(Message::Errno(-12)));
+        for text in
+            ["stderr: 4", "cascade ret=-12", "Failure: NRT_SUCCESS in f", "done, err: 0", "ret=0", "secret=5"]
+        {
             assert_eq!(of(text, false), [], "{text}");
         }
         assert_eq!(of("Failed to load, err: 1", true), [], "10, 11 and others begin with it");

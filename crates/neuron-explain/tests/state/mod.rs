@@ -293,15 +293,15 @@ pub(crate) enum Way {
 
 pub(crate) fn way() -> impl Strategy<Value = Way> {
     prop_oneof![
-        Just(Way::Colours),
-        Just(Way::Crlf),
-        Just(Way::Framework),
-        Just(Way::Container),
-        Just(Way::Trimmed),
-        Just(Way::Links),
-        any::<u64>().prop_map(Way::Interleaved),
-        Just(Way::Twice),
-        Just(Way::NoBreakBlanks),
+        1 => Just(Way::Colours),
+        1 => Just(Way::Crlf),
+        1 => Just(Way::Framework),
+        1 => Just(Way::Container),
+        1 => Just(Way::Trimmed),
+        1 => Just(Way::Links),
+        1 => any::<u64>().prop_map(Way::Interleaved),
+        1 => Just(Way::Twice),
+        1 => Just(Way::NoBreakBlanks),
         2 => Just(Way::CutEnd),
     ]
 }
