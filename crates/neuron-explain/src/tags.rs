@@ -121,7 +121,8 @@ fn row_tags(facts: &Facts, row: &Row, tag: &mut impl FnMut(&'static str, bool)) 
 /// Cores whose total grew from one load to a later one: the first block and the last that is
 /// higher.
 pub(crate) fn growth(blocks: &[Block]) -> Vec<(&Block, &Block)> {
-    let mut first: BTreeMap<(u32, u32, Option<u64>), (&Block, Option<&Block>)> = BTreeMap::new();
+    type Core = (u32, u32, Option<u64>);
+    let mut first: BTreeMap<Core, (&Block, Option<&Block>)> = BTreeMap::new();
     for block in blocks {
         let entry = first.entry((block.device, block.core, block.pid)).or_insert((block, None));
         let (lowest, highest) = *entry;

@@ -75,10 +75,8 @@ impl Joiner {
         for message in messages {
             known |= self.message(&record, raw, message, cut);
         }
-        if !known {
-            if let Some(stream) = self.streams.get_mut(&record.tag) {
-                stream.other(raw.trim().is_empty());
-            }
+        if !known && let Some(stream) = self.streams.get_mut(&record.tag) {
+            stream.other(raw.trim().is_empty());
         }
         self.attentive = self.streams.values().any(Usage::attentive);
     }

@@ -85,7 +85,7 @@ impl Reader {
 
 impl Cut {
     fn new(text: &str, cut: bool) -> Self {
-        let mut parts = text.split('|').map(|part| crate::text::collapsed(part));
+        let mut parts = text.split('|').map(crate::text::collapsed);
         let front = parts.next().unwrap_or_default();
         let mut cells: Vec<String> = parts.collect();
         let closed = cells.last().is_none_or(String::is_empty);

@@ -5,7 +5,7 @@ use neuron_abi::status::NrtStatus;
 
 use super::Message;
 use crate::prefix::Record;
-use crate::text::{behind, digits, ident, leading, word_after};
+use crate::text::{behind, ident, leading, number, word_after};
 
 pub(super) fn lex(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec<Message>) {
     let of_runtime = record.module.is_some() || text.contains("Failed to ");
@@ -63,8 +63,8 @@ fn status(text: &str, of_runtime: bool, cut: bool) -> Option<Message> {
     }
     if let Some(rest) = behind(text, "NERR_") {
         let name = format!("NERR_{}", ident(rest));
-        let number = rest.get(name.len() - 5..)?.trim_start_matches(['\'', '"', ' ']);
-        let status = u32::try_from(leading(number.strip_prefix('(')?)?.0).ok()?;
+        let behind = rest.get(name.len() - 5..)?.trim_start_matches(['\'', '"', ' ']);
+        let status = u32::try_from(leading(behind.strip_prefix('(')?)?.0).ok()?;
         return Some(Message::Status {
             status: Some(status),
             name: Some(name),
@@ -103,22 +103,11 @@ fn mismatch(text: &str) -> Option<Message> {
     Some(Message::Mismatch { runtime_id, driver })
 }
 
-/// Whole numbers that are no part of a version or a name.
+/// Whole numbers that are no part of a version or a name; both of `5..7`.
 fn numbers(text: &str) -> Vec<u64> {
     let parts = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '_')));
-    parts
-        .filter_map(|part| {
-            let part = part.trim_matches('.');
-            let range = part.split_once("..");
-            let single = |text: &str| if digits(text) { text.parse().ok() } else { None };
-            match range {
-                Some((low, high)) => Some([single(low), single(high)]),
-                None => Some([single(part), None]),
-            }
-        })
-        .flatten()
-        .flatten()
-        .collect()
+    let ends = parts.flat_map(|part| part.trim_matches('.').split(".."));
+    ends.filter_map(number).collect()
 }
 
 fn infodump(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec<Message>) {

@@ -278,7 +278,7 @@ mod tests {
         };
         assert_eq!(
             uptime("kernel: [ 1743.088462] neuron:f: queue8 size(16777216) too large"),
-            Some(1743.088_462)
+            Some(1_743.088_462)
         );
         assert_eq!(uptime("[Thu May 21 15:02:21 2026] neuron: queue8 size(1) too large"), None);
         assert_eq!(
