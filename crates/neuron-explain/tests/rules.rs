@@ -101,6 +101,25 @@ fn the_same_failure_announced_again_is_a_duplicate_and_a_retry_is_not() {
     assert_eq!((count(&explained(&retry), "failures"), &explained(&retry)["duplicates"]), (2, &json!(2)));
 }
 
+/// Trimmed copies have no times: equal lines are copies, unless reports of several places claim them.
+#[test]
+fn equal_lines_without_a_time_are_one_unless_reports_say_otherwise() {
+    let exact = "ERROR TDRV:dmem_alloc_internal Failed to alloc DEVICE memory: 45429600\n";
+    let report = |place: &str| {
+        format!(
+            "ERROR TDRV:log_dev_mem Failed to allocate 43.325MB (usage: dma rings) on {place}, current utilization:\n* total: 15.972GB\n\n"
+        )
+    };
+    let two = explained(&(exact.repeat(2) + &report("ND 3:NC 0") + &report("ND 0:NC 0")));
+    assert_eq!((count(&two, "failures"), &two["duplicates"]), (2, &json!(2)));
+    for failure in two["failures"].as_array().unwrap() {
+        assert_eq!(failure["requested"], json!({"bytes": 45_429_600, "tol": 0}));
+    }
+    let one = explained(&(exact.repeat(2) + &report("ND 3:NC 0").repeat(2)));
+    assert_eq!((count(&one, "failures"), count(&one, "usage"), &one["duplicates"]), (1, 1, &json!(3)));
+    assert_eq!(explained(&exact.repeat(3))["duplicates"], 2);
+}
+
 #[test]
 fn a_whole_log_pasted_twice_says_everything_once() {
     let table = line(1, 3, "Displaying Current Memory Utilization:")

@@ -134,7 +134,7 @@ impl Joiner {
             .collect();
         let mut failures = Vec::new();
         let mut others = Vec::new();
-        for (index, request) in all.iter().enumerate() {
+        for (index, request) in all.iter().enumerate().filter(|(_, request)| !request.is_copy()) {
             if let Some((_, stamp, MemLocation::Device, Some(bytes))) = &request.exact
                 && request.report.is_none()
                 && !owned.contains(&index)

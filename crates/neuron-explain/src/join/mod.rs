@@ -120,9 +120,8 @@ impl Joiner {
             }
             Message::Sharing { lnc_size, cores } => {
                 if self.facts.lnc_size.is_none() {
-                    (self.facts.lnc_size, self.facts.cores_on_hbm) = (Some(lnc_size), cores.clone());
+                    (self.facts.lnc_size, self.facts.cores_on_hbm) = (Some(lnc_size), cores);
                 }
-                self.requests.sharing(stamp, lnc_size, cores);
             }
             Message::Device(device) => {
                 self.requests.cascade(stamp, |it| it.device = it.device.or(Some(device)))

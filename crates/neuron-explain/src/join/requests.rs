@@ -21,11 +21,12 @@ pub(super) struct Request {
     pub(super) report: Option<(u64, Stamp, Refused)>,
     pub(super) errno: Option<i64>,
     pub(super) files: Vec<DumpFile>,
-    pub(super) sharing: Option<(u32, Vec<u32>)>,
     pub(super) device: Option<u32>,
     pub(super) core: Option<u32>,
     pub(super) channel: Option<u32>,
     pub(super) tensor: Option<String>,
+    /// A request whose exact line has the same text, without a time.
+    pub(super) copy_of: Option<usize>,
     /// Status of the message that encloses it.
     pub(super) enclosed: Option<usize>,
 }
@@ -39,7 +40,6 @@ struct ThreadState {
     current: Option<usize>,
     /// Files announced for a report to come.
     files: Vec<DumpFile>,
-    sharing: Option<(u32, Vec<u32>)>,
 }
 
 /// All requests of a log.
@@ -81,6 +81,11 @@ impl Request {
         [exact, report].into_iter().flatten().filter(|at| *at < place).max()
     }
 
+    /// Whether it only repeats another's exact line.
+    pub(super) const fn is_copy(&self) -> bool {
+        self.copy_of.is_some() && self.report.is_none()
+    }
+
     fn names(&self, bytes: u64) -> bool {
         self.requested().is_some_and(|requested| requested.admits(bytes))
     }
@@ -118,27 +123,19 @@ impl Requests {
                 other == stamp && *place == location && *count == bytes
             })
         };
-        if let Some(found) = self.find(again) {
+        let copy_of = self.find(again);
+        if let Some(found) = copy_of.filter(|_| stamp.time.is_some()) {
             self.duplicates += 1;
             self.make_current(stamp, found);
             return Some(found);
         }
+        // Without a time it may be another thread's: a report will tell.
         let exact = Some((at, stamp.clone(), location, bytes));
-        self.add(stamp, Request { exact, ..Request::default() })
+        self.add(stamp, Request { exact, copy_of, ..Request::default() })
     }
 
     /// A report line. The request, and whether this is the first of its reports.
     pub(super) fn report(&mut self, at: u64, stamp: &Stamp, refused: &Refused) -> Option<(usize, bool)> {
-        let own = |request: &Request| {
-            request.awaits(refused) && request.stamp().is_some_and(|other| thread(other) == thread(stamp))
-        };
-        let perhaps = |request: &Request| request.awaits(refused) && may_be(request.stamp(), stamp);
-        if let Some(found) = self.find(own).or_else(|| self.find(perhaps)) {
-            self.duplicates +=
-                u64::from(self.all.get(found).is_some_and(|it| matches!(it.exact, Some((.., Some(_))))));
-            self.take_report(at, stamp, refused, found);
-            return Some((found, true));
-        }
         // A copy of the line, or the same failure as another thread announces it.
         let again = |request: &Request| {
             request.report.as_ref().is_some_and(|(_, other, first)| {
@@ -152,7 +149,25 @@ impl Requests {
                 same && (other == stamp || untold && may_be(Some(other), stamp) || other_thread)
             })
         };
-        if let Some(found) = self.find(again) {
+        let untimed = if stamp.time.is_none() { self.find(again) } else { None };
+        if untimed.is_none() {
+            let own = |request: &Request| {
+                request.awaits(refused) && request.stamp().is_some_and(|other| thread(other) == thread(stamp))
+            };
+            let perhaps = |request: &Request| request.awaits(refused) && may_be(request.stamp(), stamp);
+            if let Some(mut found) = self.find(own).or_else(|| self.find(perhaps)) {
+                // Of equal lines the first is the one, the others are copies until claimed too.
+                let original = |index: usize| self.all.get(index).and_then(|it| it.copy_of);
+                while let Some(first) = original(found).filter(|it| self.all.get(*it).is_some_and(perhaps)) {
+                    found = first;
+                }
+                self.duplicates +=
+                    u64::from(self.all.get(found).is_some_and(|it| matches!(it.exact, Some((.., Some(_))))));
+                self.take_report(at, stamp, refused, found);
+                return Some((found, true));
+            }
+        }
+        if let Some(found) = untimed.or_else(|| self.find(again)) {
             self.duplicates += 1;
             self.make_current(stamp, found);
             return Some((found, false));
@@ -165,12 +180,11 @@ impl Requests {
     fn take_report(&mut self, at: u64, stamp: &Stamp, refused: &Refused, index: usize) {
         let state = self.threads.entry(thread(stamp)).or_default();
         state.current = Some(index);
-        let (files, sharing) = (std::mem::take(&mut state.files), state.sharing.take());
+        let files = std::mem::take(&mut state.files);
         self.newest = Some(index);
         let Some(request) = self.all.get_mut(index) else { return };
         request.report = Some((at, stamp.clone(), refused.clone()));
         request.files.extend(files);
-        request.sharing = request.sharing.take().or(sharing);
     }
 
     /// A line that repeats a size.
@@ -192,13 +206,6 @@ impl Requests {
         }
     }
 
-    /// Who shares the HBM of the report to come.
-    pub(super) fn sharing(&mut self, stamp: &Stamp, lnc_size: u32, cores: Vec<u32>) {
-        if let Some(state) = self.state(stamp) {
-            state.sharing = Some((lnc_size, cores));
-        }
-    }
-
     /// What the cascade of a thread's newest request says.
     pub(super) fn cascade(&mut self, stamp: &Stamp, take: impl FnOnce(&mut Request)) {
         if let Some(index) = self.current(stamp)
@@ -215,14 +222,26 @@ impl Requests {
         own.or(newest)
     }
 
-    /// Files announced for reports that never came are their thread's newest request's.
+    /// Files announced for reports that never came are their thread's newest request's. Copies
+    /// without a report of their own were copies.
     pub(super) fn end(&mut self) {
+        for index in 0..self.all.len() {
+            let Some(copy) = self.all.get_mut(index).filter(|request| request.is_copy()) else { continue };
+            let (original, copy) = (copy.copy_of, copy.clone());
+            self.duplicates += 1;
+            if let Some(original) = original.and_then(|index| self.all.get_mut(index)) {
+                original.files.extend(copy.files);
+                original.device = original.device.or(copy.device);
+                original.core = original.core.or(copy.core);
+                original.channel = original.channel.or(copy.channel);
+                original.tensor = original.tensor.take().or(copy.tensor);
+            }
+        }
         for state in self.threads.values_mut() {
             let Some(request) = state.current.and_then(|index| self.all.get_mut(index)) else { continue };
             if request.files.is_empty() {
                 request.files.append(&mut state.files);
             }
-            request.sharing = request.sharing.take().or(state.sharing.take());
         }
     }
 

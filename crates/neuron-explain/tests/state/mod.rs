@@ -157,6 +157,7 @@ impl State {
                 model: None,
             },
             cause: Cause { kind: CauseKind::Unknown, sentence: String::new() },
+            retries: 0,
             hbm: Some(hbm),
         }
     }

@@ -377,7 +377,7 @@ mod tests {
                 Command::Rings(args) => args.machine,
                 Command::TraceCopy(args) => args.machine,
                 Command::Doctor(args) => args.machine,
-                Command::Log(_) => unreachable!("not asked for"),
+                Command::Log(_) | Command::Explain(_) => unreachable!("not asked for"),
             };
             assert_eq!(machine.backend, Some(BackendName::Kernel), "{command:?}");
         }
