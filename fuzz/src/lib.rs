@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
-//! What both fuzz targets do: one device, a victim on it, and calls made of the fuzzer's
-//! bytes by the code that `tests/hostile.rs` makes them with from seeds.
+//! What the fuzz targets of the ioctls do: one device, a victim on it, and calls made of the fuzzer's
+//! bytes by the code that `tests/hostile.rs` makes them with from seeds. And what that of `explain` does.
 
 use neuron_abi::arch::Generation;
 use neuron_tests::hostile::{Attachment, Choices, Generator, Session};
@@ -32,9 +32,28 @@ fn calls(generation: Generation, attachment: Attachment, data: &[u8]) -> Result<
     session.end()
 }
 
+/// Explains one input as a log.
+///
+/// # Panics
+/// If the answer is more than a screen, or could move a terminal's cursor.
+pub fn explain(data: &[u8]) {
+    let Ok(explanation) = neuron_explain::explain(&mut &data[..], &neuron_explain::Options::default()) else {
+        panic!("a slice can be read");
+    };
+    let text = explanation.text();
+    assert!(text.lines().count() <= 40 && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_bytes_are_a_log() {
+        explain(&[]);
+        explain(b"\xff\0Failed to alloc DEVICE memory: 7\n* total: 1.000GB\n|TOTAL|\n");
+    }
 
     #[test]
     fn any_bytes_are_an_input() {

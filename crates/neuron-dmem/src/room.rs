@@ -9,6 +9,8 @@ use neuron_abi::arg::MemChunkEntry;
 use neuron_ndl::{Device, NdlError};
 use serde::{Deserialize, Serialize};
 
+use crate::report::Chunk;
+
 /// One pool of an HBM, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolRoom {
@@ -63,6 +65,15 @@ impl Room {
     pub(crate) fn from_chunks(hbm: u32, range: &HbmRange, chunks: &[MemChunkEntry], align: u64) -> Self {
         let block = |chunk: &MemChunkEntry| chunk.pa..chunk.pa.saturating_add(chunk.size);
         Self::from_blocks(hbm, range, &chunks.iter().map(block).collect::<Vec<_>>(), align)
+    }
+
+    /// From the chunks of a dump file, in any order; `align` as in the request, 0 for none.
+    /// What lies on no address of `range` does not count.
+    pub fn from_dump(hbm: u32, range: &HbmRange, chunks: &[Chunk], align: u64) -> Self {
+        let block = |chunk: &Chunk| chunk.pa..chunk.pa.saturating_add(chunk.size);
+        let mut blocks: Vec<_> = chunks.iter().map(block).collect();
+        blocks.sort_unstable_by_key(|block| block.start);
+        Self::from_blocks(hbm, range, &blocks, align)
     }
 
     fn from_blocks(hbm: u32, range: &HbmRange, blocks: &[Range<u64>], align: u64) -> Self {

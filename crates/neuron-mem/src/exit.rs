@@ -14,7 +14,7 @@ pub enum Exit {
     Output = 1,
     /// 2: the command line is wrong, or asks for something that is not supported.
     Usage = 2,
-    /// 3: a model could not be read, or is malformed.
+    /// 3: a model, log or dump could not be read, is malformed, or has nothing known in it.
     Input = 3,
     /// 4: the model does not fit in the device's memory.
     DoesNotFit = 4,

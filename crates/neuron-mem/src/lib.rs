@@ -2,7 +2,8 @@
 //! The library behind the command `neuron-mem`: what it reads, what it asks of a device, what it shows.
 //!
 //! - [`cli`]: the arguments; [`exit`]: the exit codes; [`failure`]: errors on their way to both
-//! - [`load`], [`devices`], [`rings`], [`trace`], [`log`], [`doctor`]: the subcommands; [`tree`]: the files of `devices --sysfs`
+//! - [`load`], [`devices`], [`rings`], [`trace`], [`log`], [`doctor`], [`explain`]: the subcommands; [`tree`]: the
+//!   files of `devices --sysfs`
 //! - [`machine`]: where the devices are
 //! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
 //! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
@@ -16,6 +17,7 @@ pub mod devices;
 pub mod digest;
 pub mod doctor;
 pub mod exit;
+pub mod explain;
 pub mod failure;
 pub mod interrupt;
 pub mod load;

@@ -9,7 +9,7 @@ use neuron_mem::cli::{Cli, Command};
 use neuron_mem::exit::Exit;
 use neuron_mem::failure::Failure;
 use neuron_mem::interrupt::Interrupt;
-use neuron_mem::{devices, doctor, load, log, rings, trace};
+use neuron_mem::{devices, doctor, explain, load, log, rings, trace};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -35,6 +35,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Rings(args) => rings::run(args, &mut out)?,
         Command::TraceCopy(args) => trace::run(args, &mut out)?,
         Command::Doctor(args) => doctor::run(args, &mut out)?,
+        Command::Explain(args) => explain::run(args, &mut out)?,
         Command::Log(args) => {
             let interrupt = match args.follow {
                 true => Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?,

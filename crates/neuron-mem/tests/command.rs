@@ -28,9 +28,14 @@ fn wrong_usage_exits_with_2_and_says_why() {
 
 #[test]
 fn help_is_a_success_and_lists_the_exit_codes() {
-    for args in
-        [&["--help"][..], &["load", "--help"], &["devices", "-h"], &["rings", "-h"], &["trace-copy", "-h"]]
-    {
+    for args in [
+        &["--help"][..],
+        &["load", "--help"],
+        &["devices", "-h"],
+        &["rings", "-h"],
+        &["trace-copy", "-h"],
+        &["explain", "-h"],
+    ] {
         let output = neuron_mem(args);
         let help = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(0));

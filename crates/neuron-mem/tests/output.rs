@@ -39,6 +39,8 @@ fn outputs(stdout: impl Fn() -> Stdio) -> Vec<(&'static str, Output)> {
         "rings --json",
         "trace-copy 64K",
         "trace-copy 64K --json",
+        "explain ../../tests/cases/host-4mib.log",
+        "explain ../../tests/cases/host-4mib.log --json",
     ]
     .map(|args| (args, command(args).stdout(stdout()).stderr(Stdio::piped()).output().unwrap()))
     .into()

@@ -19,28 +19,31 @@ impl Cause {
 
     /// The cause of a device failure.
     pub(super) fn device(asked: &Asked, state: &HbmState) -> Self {
-        let kind = state.room.as_ref().map_or(CauseKind::Unknown, |room| kind(asked, room));
+        let kind = state.room.as_ref().map_or(CauseKind::Unknown, |room| CauseKind::of(asked.size, room));
         Self { kind, sentence: sentence(kind, asked, state) }
     }
 }
 
-/// The driver allocates whole pages.
-fn kind(asked: &Asked, Room { main, small, .. }: &Room) -> CauseKind {
-    let needed = asked.size.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX);
-    let pools = [main, small];
-    let left = main.left().saturating_add(small.left());
-    if pools.iter().all(|pool| pool.size < needed) {
-        CauseKind::LargerThanPool
-    } else if left < needed {
-        CauseKind::Capacity
-    } else if pools.iter().all(|pool| pool.left() < needed) {
-        CauseKind::PoolSplit
-    } else if pools.iter().all(|pool| pool.largest_hole < needed) {
-        CauseKind::Fragmentation
-    } else if pools.iter().all(|pool| pool.largest_aligned_hole < needed) {
-        CauseKind::Alignment
-    } else {
-        CauseKind::FitsNow
+impl CauseKind {
+    /// Why `size` bytes found no place in `room`, whose `largest_aligned_hole`s are for the
+    /// alignment asked for. The driver allocates whole pages.
+    pub fn of(size: u64, Room { main, small, .. }: &Room) -> Self {
+        let needed = size.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX);
+        let pools = [main, small];
+        let left = main.left().saturating_add(small.left());
+        if pools.iter().all(|pool| pool.size < needed) {
+            Self::LargerThanPool
+        } else if left < needed {
+            Self::Capacity
+        } else if pools.iter().all(|pool| pool.left() < needed) {
+            Self::PoolSplit
+        } else if pools.iter().all(|pool| pool.largest_hole < needed) {
+            Self::Fragmentation
+        } else if pools.iter().all(|pool| pool.largest_aligned_hole < needed) {
+            Self::Alignment
+        } else {
+            Self::FitsNow
+        }
     }
 }
 

@@ -143,7 +143,7 @@ impl Column {
     }
 
     /// The column whose heading has these two lines.
-    pub(super) fn from_heading(first: &str, second: &str) -> Self {
+    pub fn from_heading(first: &str, second: &str) -> Self {
         let headed = |column: &Column| column.heading() == [first, second];
         let mut known = Form::Categories.columns().into_iter().chain([Self::XtCc]);
         known.find(headed).unwrap_or_else(|| Self::Unnamed(format!("{first} {second}").trim().to_owned()))
@@ -151,7 +151,7 @@ impl Column {
 
     /// The column of a heading of which one line is left: the second, or the only one of the
     /// verbose form. `Scratchpad`, `Collectives` and `Runtime` are each two columns' second line.
-    pub(super) fn from_second_line(second: &str, verbose: bool) -> Self {
+    pub fn from_second_line(second: &str, verbose: bool) -> Self {
         let mut known = if verbose { Form::Verbose } else { Form::Categories }.columns();
         if !verbose {
             known.push(Self::XtCc);

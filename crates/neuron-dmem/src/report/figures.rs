@@ -1,15 +1,15 @@
-//! Numbers and foreign text as the human form writes them.
+//! Numbers and foreign text as reports for people write them.
 
 /// Characters of foreign text that are repeated before it is cut (our choice).
 const LIMIT: usize = 160;
 
 /// Exact and short: `104,857,600 B (100.0 MiB)`; below 1 KiB only `512 B`.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     if count < 1024 { short(count) } else { format!("{} B ({})", thousands(count), short(count)) }
 }
 
 /// The largest IEC unit that leaves at least 1, one decimal, rounded half up.
-pub(crate) fn short(count: u64) -> String {
+pub fn short(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut text = format!("{count} B");
     let (mut divisor, mut tenths) = (1_u128, u128::from(count) * 10);
@@ -26,13 +26,13 @@ pub(crate) fn short(count: u64) -> String {
 }
 
 /// As [`short`], with its sign.
-pub(super) fn signed(count: i64) -> String {
+pub fn signed(count: i64) -> String {
     let sign = if count < 0 { '-' } else { '+' };
     format!("{sign}{}", short(count.unsigned_abs()))
 }
 
 /// `17,179,869,184`.
-pub(super) fn thousands(count: u64) -> String {
+pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn thousands(count: u64) -> String {
 }
 
 /// Foreign text in backquotes, fit for a terminal: control characters escaped, length bounded.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut shown = String::from("`");
     for (place, c) in text.chars().enumerate() {
         if place == LIMIT {

@@ -41,7 +41,7 @@ mod cause;
 mod column;
 mod csv;
 mod failure_log;
-pub(crate) mod figures;
+pub mod figures;
 mod files;
 pub(crate) mod hints;
 mod human;

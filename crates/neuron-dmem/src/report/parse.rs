@@ -80,7 +80,7 @@ impl Reader {
             self.heading.push(cells.into_iter().map(str::to_owned).collect());
             return Ok(());
         }
-        let Some(label) = row_label(label) else {
+        let Some(label) = Label::parse(label) else {
             // Text of another kind may have bars too, but no sizes between them.
             let foreign = cells.iter().all(|cell| cell.parse::<Size>().is_err());
             return if foreign { Ok(()) } else { Err(format!("{} names no row", shown(label))) };
@@ -107,6 +107,27 @@ impl Reader {
     }
 }
 
+impl Label {
+    /// Reads the label of a row. The branch in front and the indent are lost in some copies: the
+    /// name decides.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_start_matches(['\\', '_', ' ']);
+        let number = |text: &str| text.trim().parse::<u32>().ok();
+        if let Some(rest) = text.strip_prefix("NEFF") {
+            return rest.trim().parse().ok().map(|id| Self::Neff { id });
+        }
+        if let Some(rest) = text.strip_prefix("NC") {
+            return number(rest).map(|core| Self::Core { core });
+        }
+        let rest = text.strip_prefix("ND")?;
+        if let Some(device) = rest.strip_suffix("Overall") {
+            return number(device).map(|device| Self::Overall { device });
+        }
+        let (device, hbm) = rest.split_once("HBM")?;
+        Some(Self::Hbm { device: number(device)?, hbm: number(hbm)? })
+    }
+}
+
 /// Columns by their headings, never by position: eras differ, and copies lose columns.
 fn columns(heading: &[Vec<String>]) -> Vec<Column> {
     match heading {
@@ -122,24 +143,6 @@ fn columns(heading: &[Vec<String>]) -> Vec<Column> {
             (0..count).map(|place| Column::from_heading(&part(first, place), &part(second, place))).collect()
         }
     }
-}
-
-/// The branch in front and the indent are lost in some copies: the name decides.
-fn row_label(text: &str) -> Option<Label> {
-    let text = text.trim_start_matches(['\\', '_', ' ']);
-    let number = |text: &str| text.trim().parse::<u32>().ok();
-    if let Some(rest) = text.strip_prefix("NEFF") {
-        return rest.trim().parse().ok().map(|id| Label::Neff { id });
-    }
-    if let Some(rest) = text.strip_prefix("NC") {
-        return number(rest).map(|core| Label::Core { core });
-    }
-    let rest = text.strip_prefix("ND")?;
-    if let Some(device) = rest.strip_suffix("Overall") {
-        return number(device).map(|device| Label::Overall { device });
-    }
-    let (device, hbm) = rest.split_once("HBM")?;
-    Some(Label::Hbm { device: number(device)?, hbm: number(hbm)? })
 }
 
 fn parse_cell(text: &str) -> Result<Cell, String> {

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 /// Units, each 1024 of the one before.
 const UNITS: [(&str, u64); 4] = [("B", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30)];
 const DECIMALS: u32 = 3;
@@ -14,8 +16,8 @@ const DECIMALS: u32 = 3;
 ///
 /// From a printed size, `bytes` is value times unit to the nearest byte and `tol` half of
 /// the last digit, rounded up: 1 for KB, 525 for MB, 536,871 for GB. `B` is exact.
-/// Displayed by the report's rule, whatever `tol` is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Displayed by the report's rule, whatever `tol` is; as JSON `{"bytes","tol"}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Size {
     /// Bytes.
     pub bytes: u64,

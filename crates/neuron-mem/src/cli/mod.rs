@@ -39,6 +39,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Show the usage log of a running or ended process: who has how much device memory, peaks, newest events
     Log(LogArgs),
+    /// Say why memory ran out: reads a log of the runtime or the kernel, a usage table, or a paste of either
+    Explain(ExplainArgs),
 }
 
 /// Where devices are, for every command that uses one.
@@ -201,6 +203,42 @@ pub struct LogArgs {
     pub json: bool,
 }
 
+/// Arguments of `explain`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = Exit::help())]
+pub struct ExplainArgs {
+    /// The log; `-` or none for standard input
+    pub file: Option<PathBuf>,
+
+    /// Generation of the devices; presumed from the log unless told
+    #[arg(long, value_enum, conflicts_with = "instance")]
+    pub arch: Option<Arch>,
+
+    /// Instance type of the machine, in place of its generation
+    #[arg(long, value_name = "TYPE")]
+    pub instance: Option<String>,
+
+    /// The driver's dump of what lived on the HBM, `neuron_mem_log_device_D_hbm_H_HEX.csv`; without it, dumps
+    /// that the log names are looked for in its folder
+    #[arg(long, value_name = "CSV")]
+    pub chunks: Option<PathBuf>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A generation of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Arch {
+    /// Trainium1, Inferentia2
+    V2,
+    /// Trainium2
+    V3,
+    /// Trainium3
+    V4,
+}
+
 /// The instance type presented unless another is asked for.
 pub const DEFAULT_INSTANCE: &str = "trn1.2xlarge";
 
@@ -324,6 +362,9 @@ mod tests {
         assert_eq!(devices.sysfs, Some(PathBuf::from("d")));
         let Command::Log(log) = parse(&["log", "f", "--follow"]) else { panic!("not log") };
         assert_eq!((log.file, log.follow, log.json), (PathBuf::from("f"), true, false));
+        let Command::Explain(explain) = parse(&["explain", "--arch", "v3"]) else { panic!("not explain") };
+        assert_eq!((explain.file, explain.arch, explain.instance), (None, Some(Arch::V3), None));
+        assert!(explain.chunks.is_none() && !explain.json);
     }
 
     #[test]
@@ -336,7 +377,7 @@ mod tests {
                 Command::Rings(args) => args.machine,
                 Command::TraceCopy(args) => args.machine,
                 Command::Doctor(args) => args.machine,
-                Command::Log(_) => unreachable!("not asked for"),
+                Command::Log(_) | Command::Explain(_) => unreachable!("not asked for"),
             };
             assert_eq!(machine.backend, Some(BackendName::Kernel), "{command:?}");
         }
@@ -352,6 +393,7 @@ mod tests {
             &["trace-copy", "--help"],
             &["doctor", "--help"],
             &["log", "--help"],
+            &["explain", "--help"],
         ] {
             let error = Cli::try_parse_from(["neuron-mem"].iter().chain(args)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DisplayHelp);
