@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use neuron_abi::arch::Generation;
 use neuron_abi::memory::UsageType;
 use neuron_ndl::Device;
+use neuron_ndl::environment::Environment;
 
 use crate::budget::Budgets;
 use crate::failure::{FailureHandler, FailureSetup, Failures};
@@ -124,7 +124,7 @@ impl Setup {
 
     /// So many physical cores make a logical one (`NEURON_LOGICAL_NC_CONFIG`,
     /// `NEURON_RT_VIRTUAL_CORE_SIZE`): 2 unless told otherwise, 1 on Trainium1 and Inferentia2
-    /// (`spec/ndl.md` 7). At least 1.
+    /// (`spec/ndl.md` 7), as [`Environment::logical_size`] has it. At least 1.
     #[must_use]
     pub fn cores_per_logical(self, cores: u32) -> Self {
         Self { cores_per_logical: Some(cores.max(1)), ..self }
@@ -149,7 +149,7 @@ impl DeviceMemory {
 
     fn assemble(device: Arc<Device>, setup: Setup, log: UsageLog) -> Arc<Self> {
         let index = device.facts().index;
-        let by_default = if device.facts().generation == Generation::V2 { 1 } else { 2 };
+        let by_default = Environment::default().logical_size(device.facts().generation);
         Arc::new(Self {
             path: setup.path,
             chunking: Chunking::new(setup.chunks.policy, setup.chunks.clock),

@@ -338,7 +338,7 @@ impl Dmem {
     }
 
     /// What it was allocated on.
-    pub(crate) fn owner(&self) -> &Arc<DeviceMemory> {
+    pub(crate) fn owner(&self) -> &std::sync::Arc<DeviceMemory> {
         &self.0.ledger.owner
     }
 

@@ -140,12 +140,10 @@ pub enum DmemError {
         core: u32,
     },
     /// No scratchpad can have such pages (`spec/ndl.md` 7).
-    #[error(
-        "{value:?} is no scratchpad page size; NEURON_SCRATCHPAD_PAGE_SIZE takes MiB, a multiple of 512 up to 3584"
-    )]
+    #[error("{bytes} bytes are no scratchpad page size; it is a multiple of 512 MiB up to 3584")]
     ScratchpadPageSize {
-        /// What was given.
-        value: String,
+        /// What was asked for.
+        bytes: u64,
     },
     /// A scratchpad of more pages than there can be.
     #[error(

@@ -3,12 +3,12 @@
 //! (`spec/dmem.md` 5.2).
 
 use std::ops::Range;
-use std::str::FromStr;
 
 use neuron_abi::arch::{Generation, PAGE_SIZE};
 use neuron_abi::errno::Errno;
 use neuron_abi::features::Features;
 use neuron_abi::memory::{Category, UsageType};
+use neuron_ndl::environment::Environment;
 use neuron_ndl::{AllocRequest as DriverRequest, NdlError};
 
 use crate::allocator::Allocator;
@@ -33,18 +33,18 @@ const PAGED_MOST: u64 = 1024;
 pub struct ScratchpadPageSize(u64);
 
 impl ScratchpadPageSize {
-    const STEP_MIB: u64 = 512;
-    const MOST_MIB: u64 = 3584;
+    const STEP: u64 = 512 * MIB;
+    const MOST: u64 = 3584 * MIB;
 
-    /// So many MiB.
+    /// So many bytes.
     ///
     /// # Errors
-    /// NRT_INVALID unless it is a multiple of 512 up to 3584.
-    pub fn mib(mib: u64) -> Result<Self, DmemError> {
-        if mib == 0 || mib > Self::MOST_MIB || !mib.is_multiple_of(Self::STEP_MIB) {
-            return Err(DmemError::ScratchpadPageSize { value: mib.to_string() });
+    /// NRT_INVALID unless it is a multiple of 512 MiB up to 3584.
+    pub fn new(bytes: u64) -> Result<Self, DmemError> {
+        if bytes == 0 || bytes > Self::MOST || !bytes.is_multiple_of(Self::STEP) {
+            return Err(DmemError::ScratchpadPageSize { bytes });
         }
-        Ok(Self(mib * MIB))
+        Ok(Self(bytes))
     }
 
     /// Bytes.
@@ -55,17 +55,7 @@ impl ScratchpadPageSize {
 
 impl Default for ScratchpadPageSize {
     fn default() -> Self {
-        Self(Self::STEP_MIB * MIB)
-    }
-}
-
-/// The value of `NEURON_SCRATCHPAD_PAGE_SIZE`: MiB in decimal.
-impl FromStr for ScratchpadPageSize {
-    type Err = DmemError;
-
-    fn from_str(value: &str) -> Result<Self, DmemError> {
-        let invalid = || DmemError::ScratchpadPageSize { value: value.escape_debug().to_string() };
-        value.trim().parse().ok().and_then(|mib| Self::mib(mib).ok()).ok_or_else(invalid)
+        Self(Self::STEP)
     }
 }
 
@@ -85,6 +75,22 @@ impl Default for ScratchpadOptions {
 }
 
 impl ScratchpadOptions {
+    /// As the environment says (`NEURON_RT_CONTIGUOUS_SCRATCHPAD`, `NEURON_SCRATCHPAD_PAGE_SIZE`),
+    /// where it says something.
+    ///
+    /// # Errors
+    /// As [`ScratchpadPageSize::new`].
+    pub fn of(environment: &Environment) -> Result<Self, DmemError> {
+        let default = Self::default();
+        Ok(Self {
+            contiguous: environment.contiguous_scratchpad.unwrap_or(default.contiguous),
+            page_size: match environment.scratchpad_page {
+                Some(bytes) => ScratchpadPageSize::new(bytes)?,
+                None => default.page_size,
+            },
+        })
+    }
+
     /// In pages, also where it could be in one piece (`NEURON_RT_CONTIGUOUS_SCRATCHPAD=0`).
     #[must_use]
     pub const fn paged(self) -> Self {
@@ -280,14 +286,30 @@ mod tests {
 
     #[test]
     fn page_sizes_are_multiples_of_512_mib_up_to_3584() {
-        for (text, mib) in [("512", 512), (" 1024 ", 1024), ("3584", 3584)] {
-            assert_eq!(text.parse::<ScratchpadPageSize>().unwrap().bytes(), mib * MIB, "{text}");
+        for mib in [512, 1024, 3584] {
+            assert_eq!(ScratchpadPageSize::new(mib * MIB).unwrap().bytes(), mib * MIB);
         }
-        for text in ["", "0", "511", "768", "4096", "-512", "0x200", "512M"] {
-            let error = text.parse::<ScratchpadPageSize>().unwrap_err();
+        for bytes in [0, 511 * MIB, 512 * MIB + 1, 768 * MIB, 4096 * MIB, u64::MAX] {
+            let error = ScratchpadPageSize::new(bytes).unwrap_err();
             assert_eq!(error.status(), neuron_abi::status::NrtStatus::Invalid);
-            assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
+            assert!(error.to_string().starts_with(&bytes.to_string()), "{error}");
         }
-        assert_eq!(ScratchpadPageSize::default().bytes(), 512 * MIB);
+    }
+
+    #[test]
+    fn options_are_the_environments_where_it_says_something() {
+        let options = |page: &'static str, contiguous: &'static str| {
+            let environment = Environment::from_variables(|name| match name {
+                "NEURON_SCRATCHPAD_PAGE_SIZE" => Some(page.into()),
+                "NEURON_RT_CONTIGUOUS_SCRATCHPAD" => Some(contiguous.into()),
+                _ => None,
+            });
+            ScratchpadOptions::of(&environment.unwrap()).unwrap()
+        };
+        let gib = ScratchpadPageSize::new(1024 * MIB).unwrap();
+        assert_eq!(options("", ""), ScratchpadOptions::default());
+        assert_eq!(options("1024", "0"), ScratchpadOptions::default().paged().page_size(gib));
+        assert_eq!(options("", "1"), ScratchpadOptions::default());
+        assert_eq!(ScratchpadOptions::default().page_size.bytes(), 512 * MIB);
     }
 }

@@ -10,11 +10,13 @@ use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::{MemLocation, UsageType};
 use neuron_abi::status::NrtStatus;
+use neuron_dmem::batch::{self, Batch, Operation};
 use neuron_dmem::transfer::Path;
 use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Dmem, DmemError, Setup, Usage};
-use neuron_ndl::Device;
 use neuron_ndl::testing::{Age, OldDriver};
+use neuron_ndl::{Device, HostBytes};
 use proptest::prelude::*;
+use vm_memory::VolatileSlice;
 
 fn model(memory: &Arc<DeviceMemory>) -> Allocator {
     Allocator::new(memory, AllocatorKind::Model, 0).unwrap()
@@ -304,6 +306,32 @@ fn a_budget_is_charged_for_padding_and_only_once() {
     let refusal = error.refusal().unwrap();
     assert_eq!((error.status(), refusal.request.size), (NrtStatus::Resource, 4 * MIB + 1));
     assert_eq!(in_use(), 0);
+}
+
+/// Seed 000 §3, note: a batch too goes to `align_offset` and the tensor's offset, by one call of
+/// the driver or piece by piece.
+#[test]
+fn seed_000_batches_of_padded_handles_begin_at_their_first_byte() {
+    for instance in ["trn2.3xlarge", "trn1.2xlarge"] {
+        let watch = Watch::on(instance);
+        let memory = watch.open(Setup::default());
+        watch.cannot_align();
+        let model = model(&memory);
+        let dmems = [70_000, 9000].map(|size| model.allocate(&tensor(size).aligned(1 << 16)).unwrap());
+        let bytes = [pattern(60_000, 1), pattern(500, 2)];
+        let sent = [0, 1].map(|at: usize| [Operation { offset: 100, buffer: HostBytes::Plain(&bytes[at]) }]);
+        let to = [0, 1].map(|at: usize| Batch { dmem: &dmems[at], offset: 7, operations: &sent[at] });
+        batch::copy_in(&to).unwrap();
+        for (dmem, bytes) in dmems.iter().zip(&bytes) {
+            assert_ne!(dmem.align_offset(), 0);
+            let mut back = vec![0; bytes.len()];
+            dmem.read(107, &mut back).unwrap();
+            assert!(back == *bytes, "{instance}");
+            let operation = Operation { offset: 100, buffer: VolatileSlice::from(&mut back[..]) };
+            batch::copy_out(&[Batch { dmem, offset: 7, operations: &[operation] }]).unwrap();
+            assert!(back == *bytes, "{instance}");
+        }
+    }
 }
 
 /// Every consumer of a padded handle: copies of all kinds, the mapping, the address.

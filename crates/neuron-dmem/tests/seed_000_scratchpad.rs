@@ -211,7 +211,7 @@ fn seed_000_a_paged_scratchpad_is_what_ordinary_allocations_are() {
     let watch = Watch::on("trn1.2xlarge");
     let memory = watch.open(Setup::default());
     let (start, core) = (driver_bytes(&memory), global(&memory, 0));
-    let options = ScratchpadOptions::default().paged().page_size(ScratchpadPageSize::mib(1024).unwrap());
+    let options = ScratchpadOptions::default().paged().page_size(ScratchpadPageSize::new(GIB).unwrap());
     watch.cannot_align();
     let scratchpad = core.scratchpad(3 * GIB, &options).unwrap();
     assert_eq!((scratchpad.paged(), scratchpad.pages().len()), (Some(PagedBecause::Asked), 3));
