@@ -164,8 +164,8 @@ pub struct Suggestion {
     pub placement: Placement,
     /// Logical cores to ask for; `None` if none need be.
     pub tp: Option<u32>,
-    /// Physical cores of a logical one.
-    pub lnc: u32,
+    /// Physical cores of a logical one to ask for; `None` if none need be.
+    pub lnc: Option<u32>,
 }
 
 impl From<PoolRoom> for Pool {

@@ -141,7 +141,7 @@ impl Owners<'_> {
                 bytes: block.bytes,
                 device,
                 core: block.core,
-                source,
+                source: Box::new(source),
             }),
         }
     }

@@ -88,7 +88,7 @@ pub enum PlanError {
         core: u32,
         /// Why.
         #[source]
-        source: DmemError,
+        source: Box<DmemError>,
     },
     /// An allocator could not be made.
     #[error(transparent)]

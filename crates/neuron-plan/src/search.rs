@@ -4,7 +4,7 @@ use neuron_ndl::software::{INSTANCES, Instance};
 
 use crate::answer::Suggestion;
 use crate::ask::{Ask, Placement};
-use crate::cores::{Site, choose, generation, hbm_bytes, logical_total};
+use crate::cores::{choose, generation, hbm_bytes, logical_total};
 use crate::demand::Demand;
 use crate::device::{make, pages};
 use crate::error::PlanError;
@@ -14,7 +14,7 @@ use crate::model::Model;
 pub(crate) fn smallest_tp(models: &[Model], ask: &Ask) -> Result<Option<u32>, PlanError> {
     let Some(instance) = Instance::by_name(&ask.instance) else { return Ok(None) };
     for ask in sharded(instance, ask)? {
-        if fits(models, &ask)?.is_some() {
+        if fits(models, &ask)? {
             return Ok(ask.tp);
         }
     }
@@ -31,13 +31,13 @@ pub(crate) fn smallest_instance(models: &[Model], ask: &Ask) -> Result<Option<Su
     for (bytes, instance) in instances.into_iter().filter(|(bytes, _)| weights <= *bytes) {
         let as_asked = on(instance, ask, ask.tp, ask.placement())?;
         for ask in std::iter::once(as_asked).chain(sharded(instance, ask)?) {
-            if let Some(site) = fits(models, &ask)? {
+            if fits(models, &ask)? {
                 return Ok(Some(Suggestion {
                     instance: instance.name.to_owned(),
                     hbm_bytes: bytes,
                     placement: ask.placement(),
                     tp: ask.tp,
-                    lnc: site.lnc,
+                    lnc: ask.lnc,
                 }));
             }
         }
@@ -66,22 +66,22 @@ fn on(
     Ok(Ask { instance: instance.name.to_owned(), tp, lnc, placement: Some(placement), ..ask.clone() })
 }
 
-/// Where the models fit, if they do. What the instance does not have fits nothing.
-fn fits(models: &[Model], ask: &Ask) -> Result<Option<Site>, PlanError> {
-    let Ok(site) = choose(ask) else { return Ok(None) };
+/// Whether the models fit. On what the instance does not have they do not.
+fn fits(models: &[Model], ask: &Ask) -> Result<bool, PlanError> {
+    let Ok(site) = choose(ask) else { return Ok(false) };
     let demand = Demand::new(models, ask, site);
     let alike = demand.alike();
     let first = || alike.iter().filter_map(|group| group.first().copied());
     // No device need be there to see that a sum is larger than an HBM.
     if first().any(|device| exceeds(&demand, device)) {
-        return Ok(None);
+        return Ok(false);
     }
     for device in first() {
         if make(&demand, device)?.hbms.iter().any(|hbm| hbm.refused.is_some()) {
-            return Ok(None);
+            return Ok(false);
         }
     }
-    Ok(Some(demand.site))
+    Ok(true)
 }
 
 fn exceeds(demand: &Demand<'_>, device: u32) -> bool {

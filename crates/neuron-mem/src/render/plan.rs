@@ -14,6 +14,8 @@ use crate::shown::Shown;
 const BAR: u64 = 20;
 /// Most rows that the table has: with all else it is a screen.
 const ROWS: usize = 8;
+/// Columns after which the list of terms goes on in the next line.
+const WIDTH: usize = 100;
 /// Most models that have a line.
 const MODELS: usize = 3;
 
@@ -47,9 +49,17 @@ fn write_text(
     }
     writeln!(text, "cores     {}", cores_line(answer))?;
     let all = answer.terms.iter().fold(0u64, |sum, facts| sum.saturating_add(facts.bytes));
-    let terms: Vec<String> =
-        answer.terms.iter().map(|facts| format!("{} {}", facts.term.name(), human(facts.bytes))).collect();
-    writeln!(text, "wanted    {}: {}", human(all), terms.join(", "))?;
+    let mut line = format!("wanted    {}:", human(all));
+    for (i, facts) in answer.terms.iter().enumerate() {
+        let comma = if i + 1 < answer.terms.len() { "," } else { "" };
+        let term = format!(" {} {}{comma}", facts.term.name(), human(facts.bytes));
+        if line.len() + term.len() > WIDTH {
+            writeln!(text, "{line}")?;
+            line = " ".repeat(9);
+        }
+        line += &term;
+    }
+    writeln!(text, "{line}")?;
     if let Some(biggest) = answer.terms.first() {
         let (name, bytes) = (biggest.term.name(), exact_and_human(biggest.bytes));
         writeln!(text, "biggest   {name}: {bytes}, {} % of it", percent(biggest.bytes, all))?;
@@ -110,30 +120,30 @@ fn costs_line(answer: &Answer) -> String {
 }
 
 fn smallest_line(answer: &Answer) -> String {
-    let mut parts = Vec::new();
-    if !answer.fits {
-        parts.push(match answer.smallest_tp {
-            Some(tp) => format!("--tp {tp} on {}", answer.instance),
-            None => format!("no --tp on {}", answer.instance),
-        });
-    }
-    parts.push(match &answer.smallest_instance {
-        Some(Suggestion { instance, hbm_bytes, tp, placement, .. }) => {
-            let hbm = human(*hbm_bytes);
-            let tp = tp.map(|tp| format!(" --tp {tp}")).unwrap_or_default();
-            let placement = match placement {
-                // What those options mean without one.
-                Placement::Shard if !tp.is_empty() => "",
-                Placement::RoundRobin if tp.is_empty() => "",
-                Placement::Shard => " --placement shard",
-                Placement::Replicate => " --placement replicate",
-                Placement::RoundRobin => " --placement roundrobin",
+    let mut line = match &answer.smallest_instance {
+        Some(Suggestion { instance, hbm_bytes, tp, lnc, placement }) => {
+            let option = |name: &str, value: Option<u32>| {
+                value.map(|value| format!(" {name} {value}")).unwrap_or_default()
             };
-            format!("of all instances --instance {instance}{tp}{placement}, {hbm}")
+            let placement = match (placement, tp) {
+                // What is meant without the option.
+                (Placement::Shard, Some(_)) | (Placement::RoundRobin, None) => "",
+                (Placement::Shard, None) => " --placement shard",
+                (Placement::Replicate, _) => " --placement replicate",
+                (Placement::RoundRobin, Some(_)) => " --placement roundrobin",
+            };
+            let (tp, lnc, hbm) = (option("--tp", *tp), option("--lnc", *lnc), human(*hbm_bytes));
+            format!("--instance {instance}{tp}{lnc}{placement}, of {hbm}")
         }
         None => "no instance known fits".to_owned(),
-    });
-    parts.join("; ")
+    };
+    if !answer.fits {
+        let _ = match answer.smallest_tp {
+            Some(tp) => write!(line, "; on {} --tp {tp}", answer.instance),
+            None => write!(line, "; on {} no --tp fits", answer.instance),
+        };
+    }
+    line
 }
 
 fn place(hbm: &Hbm) -> String {
