@@ -57,8 +57,16 @@ impl Room {
     /// # Errors
     /// The driver's.
     pub fn of(device: &Device, hbm: u32) -> Result<Option<Self>, NdlError> {
+        Self::aligned(device, hbm, 0)
+    }
+
+    /// As [`of`](Self::of), looking for holes at an alignment, 0 for none.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn aligned(device: &Device, hbm: u32, align: u64) -> Result<Option<Self>, NdlError> {
         let Some(range) = device.geometry().hbm(hbm) else { return Ok(None) };
-        Ok(Some(Self::from_chunks(hbm, range, &device.chunks(hbm)?, 0)))
+        Ok(Some(Self::from_chunks(hbm, range, &device.chunks(hbm)?, align)))
     }
 
     /// From what lives on an HBM, ascending; `align` is the alignment to look for, 0 for none.

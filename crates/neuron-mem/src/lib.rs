@@ -2,8 +2,8 @@
 //! The library behind the command `neuron-mem`: what it reads, what it asks of a device, what it shows.
 //!
 //! - [`cli`]: the arguments; [`exit`]: the exit codes; [`failure`]: errors on their way to both
-//! - [`load`], [`devices`], [`rings`], [`trace`], [`log`], [`doctor`], [`explain`]: the subcommands; [`tree`]: the
-//!   files of `devices --sysfs`
+//! - [`load`], [`plan`], [`devices`], [`rings`], [`trace`], [`log`], [`doctor`], [`explain`]: the subcommands;
+//!   [`tree`]: the files of `devices --sysfs`
 //! - [`machine`]: where the devices are
 //! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
 //! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
@@ -24,10 +24,12 @@ pub mod load;
 pub mod log;
 pub mod machine;
 pub mod model;
+pub mod plan;
 pub mod progress;
 pub mod render;
 pub mod rings;
 pub mod shown;
-pub mod spread;
 pub mod trace;
 pub mod tree;
+
+pub use neuron_plan::spread;

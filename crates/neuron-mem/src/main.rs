@@ -9,7 +9,8 @@ use neuron_mem::cli::{Cli, Command};
 use neuron_mem::exit::Exit;
 use neuron_mem::failure::Failure;
 use neuron_mem::interrupt::Interrupt;
-use neuron_mem::{devices, doctor, explain, load, log, rings, trace};
+use neuron_mem::render::paint::Paint;
+use neuron_mem::{devices, doctor, explain, load, log, plan, rings, trace};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -31,6 +32,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             let interrupt = Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?;
             load::run(args, &|| interrupt.requested(), &mut out)?;
         }
+        Command::Plan(args) => plan::run(args, Paint::of_stdout(), &mut out)?,
         Command::Devices(args) => devices::run(args, &mut out)?,
         Command::Rings(args) => rings::run(args, &mut out)?,
         Command::TraceCopy(args) => trace::run(args, &mut out)?,

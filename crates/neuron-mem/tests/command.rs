@@ -35,6 +35,7 @@ fn help_is_a_success_and_lists_the_exit_codes() {
         &["rings", "-h"],
         &["trace-copy", "-h"],
         &["explain", "-h"],
+        &["plan", "-h"],
     ] {
         let output = neuron_mem(args);
         let help = String::from_utf8(output.stdout).unwrap();

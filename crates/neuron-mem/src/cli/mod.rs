@@ -2,6 +2,7 @@
 //! [`Exit::Usage`], through clap or through the checks in [`cores`] and [`size`].
 
 pub mod cores;
+pub mod plan;
 pub mod size;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use cores::CoreSelection;
+pub use plan::{Era, Placement, PlanArgs};
 pub use size::ByteSize;
 
 use neuron_ndl::environment::BackendName;
@@ -29,6 +31,8 @@ pub struct Cli {
 pub enum Command {
     /// Load a model into device memory, verify it, show what it took and free it again
     Load(LoadArgs),
+    /// Say whether models fit, on what, and where their memory would be, without loading them
+    Plan(PlanArgs),
     /// Show what the instance has: cores, HBMs and their pools, DMA engines, H2T rings
     Devices(DevicesArgs),
     /// Show the queues of the DMA engines: what is on each, whose it is, where its cursors stand
@@ -377,7 +381,7 @@ mod tests {
                 Command::Rings(args) => args.machine,
                 Command::TraceCopy(args) => args.machine,
                 Command::Doctor(args) => args.machine,
-                Command::Log(_) | Command::Explain(_) => unreachable!("not asked for"),
+                Command::Log(_) | Command::Explain(_) | Command::Plan(_) => unreachable!("not asked for"),
             };
             assert_eq!(machine.backend, Some(BackendName::Kernel), "{command:?}");
         }
@@ -394,6 +398,7 @@ mod tests {
             &["doctor", "--help"],
             &["log", "--help"],
             &["explain", "--help"],
+            &["plan", "--help"],
         ] {
             let error = Cli::try_parse_from(["neuron-mem"].iter().chain(args)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DisplayHelp);

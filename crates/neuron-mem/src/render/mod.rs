@@ -4,6 +4,8 @@ pub mod devices;
 pub mod doctor;
 pub mod load;
 pub mod log;
+pub mod paint;
+pub mod plan;
 pub mod rings;
 pub mod trace;
 

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should stop")]
 
+pub(crate) mod llama;
+pub(crate) mod minilm;
 pub(crate) mod run;
 
 use std::fs::{self, File};

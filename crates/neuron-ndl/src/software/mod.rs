@@ -29,7 +29,7 @@ mod user;
 
 pub use host::HostMemory;
 pub use neuron_driver::sysfs::{File as SysfsFile, Link as SysfsLink};
-pub use neuron_softdev::{Execution, FaultPlan, Instance};
+pub use neuron_softdev::{Execution, FaultPlan, INSTANCES, Instance};
 
 pub use hardware::SoftHardware;
 pub use machine::{Machine, MachineError, MachineOptions, Sysfs};

@@ -1,0 +1,110 @@
+//! `neuron-mem plan`: whether models fit, without loading them.
+//!
+//! Planning is `neuron-plan`'s. Here: headers in, answer out.
+
+use std::io::Write;
+
+use neuron_plan::{Ask, Costs, Model as Planned, PlanError, Tensor as PlannedTensor, plan};
+
+use crate::bytes::human;
+use crate::cli::{CoreSelection, Era, Placement, PlanArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::model::Model;
+use crate::render::paint::Paint;
+use crate::render::{plan as report, write_json};
+use crate::shown::bounded;
+
+/// Runs the command and writes its result to `out`, as text in colours if `paint` has some. Only what is asked
+/// counts: the environment is this machine's, and the plan may be for another.
+///
+/// # Errors
+/// [`Exit::Input`] for a model that cannot be read; [`Exit::Usage`] for an instance or cores that are not there;
+/// [`Exit::DoesNotFit`], after the answer was written, if it is no.
+pub fn run(args: &PlanArgs, paint: Paint, out: &mut dyn Write) -> Result<(), Failure> {
+    let opened = args.models.iter().map(|path| Model::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let notes: Vec<String> = opened.iter().flat_map(|model| model.notes()).cloned().collect();
+    let models: Vec<Planned> = opened.iter().map(planned).collect();
+    // Files and mappings are of no use any more.
+    drop(opened);
+    let answer = plan(&models, &ask(args)).map_err(failure)?.answer;
+    if args.json {
+        write_json(out, &answer).map_err(Failure::output)?;
+    } else {
+        let text = report::text(&answer, &notes, costs_from(args), paint);
+        out.write_all(text.as_bytes()).map_err(Failure::output)?;
+    }
+    if answer.fits {
+        return Ok(());
+    }
+    let why = format!("does not fit on {}: {} short", answer.instance, human(answer.short_bytes));
+    Err(Failure::new(Exit::DoesNotFit, why))
+}
+
+/// A model as planning takes it: named as `load` names it in reports.
+#[must_use]
+pub fn planned(model: &Model) -> Planned {
+    let tensor = |tensor: &crate::model::Tensor| PlannedTensor {
+        name: bounded(&tensor.name()),
+        dtype: tensor.dtype(),
+        shape: tensor.shape().to_vec(),
+        bytes: tensor.bytes(),
+    };
+    Planned {
+        name: model.source().to_string().replace('`', ""),
+        tensors: model.tensors().iter().map(tensor).collect(),
+    }
+}
+
+fn ask(args: &PlanArgs) -> Ask {
+    Ask {
+        tp: args.tp,
+        lnc: args.lnc,
+        placement: args.placement.map(|placement| match placement {
+            Placement::Shard => neuron_plan::Placement::Shard,
+            Placement::Replicate => neuron_plan::Placement::Replicate,
+            Placement::RoundRobin => neuron_plan::Placement::RoundRobin,
+        }),
+        cores: match &args.cores {
+            Some(CoreSelection::Only(cores)) => Some(cores.clone()),
+            Some(CoreSelection::All) | None => None,
+        },
+        kv: args.kv_bytes.0,
+        scratchpad_page: args.scratchpad_page.0,
+        scratchpad_private: args.scratchpad_private.0,
+        code: args.code_bytes.map(|size| size.0),
+        costs: costs(args),
+        align: args.align.0,
+        ..Ask::on(&args.instance)
+    }
+}
+
+fn costs(args: &PlanArgs) -> Costs {
+    let era = match args.era {
+        Era::Of2025 => Costs::OF_2025,
+        Era::Of2026 => Costs::OF_2026,
+    };
+    Costs {
+        microcode: args.microcode_bytes.map_or(era.microcode, |size| size.0),
+        runtime: args.runtime_bytes.map_or(era.runtime, |size| size.0),
+        rings: args.rings_bytes.map_or(era.rings, |size| size.0),
+        collectives: args.collectives_bytes.map_or(era.collectives, |size| size.0),
+    }
+}
+
+/// Where the figures of a core are from.
+fn costs_from(args: &PlanArgs) -> &'static str {
+    let given = [args.microcode_bytes, args.runtime_bytes, args.rings_bytes, args.collectives_bytes];
+    match (given.iter().flatten().count(), args.era) {
+        (4, _) => "as given",
+        (0, Era::Of2025) => "samples from logs of 2025",
+        (0, Era::Of2026) => "samples from logs of 2026",
+        (_, Era::Of2025) => "as given, else samples from logs of 2025",
+        (_, Era::Of2026) => "as given, else samples from logs of 2026",
+    }
+}
+
+fn failure(error: PlanError) -> Failure {
+    let exit = if error.is_usage() { Exit::Usage } else { Exit::Device };
+    Failure::new(exit, error)
+}
