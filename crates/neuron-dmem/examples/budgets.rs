@@ -10,7 +10,7 @@ use neuron_ndl::{Device, software::Machine};
 
 const MIB: u64 = 1 << 20;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::new("trn1.2xlarge")?;
     let memory = DeviceMemory::new(Device::open(&machine, 0)?);
     let model = Allocator::labelled(&memory, AllocatorKind::Model, 0, "llama")?;

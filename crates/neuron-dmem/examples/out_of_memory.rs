@@ -7,7 +7,7 @@ use neuron_dmem::report::{DumpOptions, Files, Form, Origin};
 use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory};
 use neuron_ndl::{Device, software::Machine};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::new("trn2.3xlarge")?;
     let memory = DeviceMemory::new(Device::open(&machine, 0)?);
     let runtime = Allocator::new(&memory, AllocatorKind::Global, 2)?;

@@ -7,7 +7,7 @@ use neuron_abi::memory::UsageType;
 use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, GcList};
 use neuron_ndl::{Device, software::Machine};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let machine = Machine::new("trn2.3xlarge")?;
     let memory = DeviceMemory::new(Device::open(&machine, 0)?);
     let encoder = Allocator::labelled(&memory, AllocatorKind::Model, 0, "encoder")?;

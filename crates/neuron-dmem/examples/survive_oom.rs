@@ -26,7 +26,7 @@ impl Cache {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = Cache::default();
     let evicting = cache.clone();
     let handler = move |failure: &AllocFailure<'_>| match evicting.evict() {

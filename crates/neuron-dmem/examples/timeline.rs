@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Ok(())
             })
         });
-        work.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+        work.into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
 
     let written = timeline.finish()?;
