@@ -365,7 +365,9 @@ impl Facts {
 
     /// The models of the table that a row stands in.
     pub(crate) fn neffs_of(&self, row: &Row) -> impl Iterator<Item = &Neff> {
-        self.neffs.iter().filter(move |neff| row.table == Some(neff.table))
+        let table = row.table.unwrap_or(usize::MAX);
+        let start = self.neffs.partition_point(|neff| neff.table < table);
+        self.neffs.iter().skip(start).take_while(move |neff| neff.table == table)
     }
 }
 

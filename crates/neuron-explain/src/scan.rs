@@ -14,7 +14,7 @@ use crate::join::Joiner;
 const LONGEST: usize = 1 << 20;
 
 /// What a line has at least one of if it says something known by itself.
-const NEEDLES: [&str; 51] = [
+const NEEDLES: [&str; 47] = [
     "ERROR",
     "Failed to ",
     "Failure: ",
@@ -61,10 +61,6 @@ const NEEDLES: [&str; 51] = [
     "contiguous scratchpad",
     "NeuronCore reset",
     "channel ",
-    "TDRV:",
-    "NMGR:",
-    "NEFF:",
-    "ENC:",
     // The blanks of the others may have become these.
     "\u{a0}",
 ];

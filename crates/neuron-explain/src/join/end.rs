@@ -1,6 +1,6 @@
 //! The end of the log: requests become failures, rows find theirs, the format is told.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use neuron_abi::memory::MemLocation;
 use neuron_abi::status::NrtStatus;
@@ -22,8 +22,9 @@ impl Joiner {
         let (mut failures, other_requests) = self.failures(&owners);
         let other_failures = self.statuses.end(&self.requests.all, &mut failures);
         let requests = &self.requests.all;
+        let rows = row_of(&gathered.rows, &owners);
         for (request, failure) in &mut failures {
-            failure.row = row_of(*request, &gathered.rows, &owners);
+            failure.row = rows.get(request).copied();
             let table_hbm = failure.row.and_then(|row| gathered.rows.get(row)).and_then(|row| row.scope.hbm);
             let channel = requests.get(*request).and_then(|request| request.channel);
             failure.hbm = failure.hbm.or(table_hbm).or(channel);
@@ -57,8 +58,16 @@ impl Joiner {
 
     /// Copies of rows go; what is left gets its request.
     fn rows(&self, gathered: &mut Gathered) -> Vec<Option<usize>> {
+        let mut places = vec![Place::default(); gathered.tables.len()];
+        for row in &gathered.rows {
+            if let Some(place) = row.table.and_then(|table| places.get_mut(table)) {
+                place.device = place.device.or(row.scope.device);
+                place.cores.extend(row.scope.core);
+            }
+        }
+        let places = places.iter().enumerate();
         let tables: Vec<Option<usize>> =
-            (0..gathered.tables.len()).map(|table| self.owner(table, gathered)).collect();
+            places.map(|(table, place)| self.owner(table, place, gathered)).collect();
         let mut owners = std::mem::take(&mut gathered.owners);
         for (row, owner) in gathered.rows.iter().zip(&mut owners) {
             if let Some(table) = row.table {
@@ -87,14 +96,15 @@ impl Joiner {
             gathered.rows.push(row);
         }
         gathered.neffs.retain(|neff| !dropped.contains(&neff.table));
+        // In the order of their tables, in which they are looked for.
+        gathered.neffs.sort_by_key(|neff| neff.table);
         kept
     }
 
     /// The request a table is of: its title's if device and core agree, else one that they fit.
-    fn owner(&self, table: usize, gathered: &Gathered) -> Option<usize> {
-        let rows = || gathered.rows.iter().filter(|row| row.table == Some(table));
-        let device = rows().find_map(|row| row.scope.device);
-        let cores: Vec<u32> = rows().filter_map(|row| row.scope.core).collect();
+    fn owner(&self, table: usize, place: &Place, gathered: &Gathered) -> Option<usize> {
+        let Place { device, cores } = place;
+        let device = *device;
         let fits = |request: &Request, strictly: bool| {
             let told = device_told(request);
             let core = request.report.as_ref().and_then(|(.., refused)| refused.core);
@@ -218,6 +228,13 @@ impl Joiner {
     }
 }
 
+/// Where a table's rows are.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    device: Option<u32>,
+    cores: Vec<u32>,
+}
+
 /// Its device, by the report or the cascade.
 fn device_told(request: &Request) -> Option<u32> {
     request.report.as_ref().and_then(|(.., refused)| refused.device).or(request.device)
@@ -227,17 +244,20 @@ fn same_thread(one: &Stamp, other: &Stamp) -> bool {
     one.tid.is_some() && (one.pid, one.tid) == (other.pid, other.tid)
 }
 
-/// A failure's row: the HBM's or the device's, else the core's own list.
-fn row_of(request: usize, rows: &[Row], owners: &[Option<usize>]) -> Option<usize> {
-    let own = || {
-        rows.iter()
-            .enumerate()
-            .zip(owners)
-            .filter(move |(_, owner)| **owner == Some(request))
-            .map(|(row, _)| row)
-    };
-    let whole = own().find(|(_, row)| row.scope.core.is_none() && row.scope.device.is_some());
-    whole.or_else(|| own().find(|(_, row)| row.table.is_none())).map(|(index, _)| index)
+/// Each request's row: the HBM's or the device's, else the core's own list.
+fn row_of(rows: &[Row], owners: &[Option<usize>]) -> HashMap<usize, usize> {
+    let mut whole = HashMap::new();
+    let mut lists = HashMap::new();
+    for (index, (row, owner)) in rows.iter().zip(owners).enumerate() {
+        let Some(owner) = *owner else { continue };
+        if row.scope.core.is_none() && row.scope.device.is_some() {
+            whole.entry(owner).or_insert(index);
+        } else if row.table.is_none() {
+            lists.entry(owner).or_insert(index);
+        }
+    }
+    lists.extend(whole);
+    lists
 }
 
 /// `2026-05-21T15:02:21Z`.
