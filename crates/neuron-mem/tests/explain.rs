@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use common::Folder;
-use common::run::{Ran, command};
+use common::run::{Ran, command, of_page};
 use neuron_abi::memory::UsageType;
 use neuron_dmem::report::{DumpOptions, Files, Form, Origin};
 use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory};
@@ -125,17 +125,9 @@ fn a_dump_beside_the_log_or_named_makes_holes_a_fact() {
 /// Each command of the page is run from the project's folder and prints what stands there.
 #[test]
 fn the_page_shows_what_the_command_prints() {
-    let page = fs::read_to_string(PAGE).unwrap();
-    let mut shown = 0;
-    for block in page.split("```console\n").skip(1) {
-        let block = block.split("```").next().unwrap();
-        let (line, output) = block.split_once('\n').unwrap();
-        let arguments = line.strip_prefix("$ neuron-mem ").unwrap();
-        let ran = Ran::from(
-            command(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).output().unwrap(),
-        );
-        assert_eq!(ran.done(), output, "{line}");
-        shown += 1;
+    let commands = of_page(PAGE, Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")));
+    assert!(!commands.is_empty());
+    for (line, shown, ran) in commands {
+        assert_eq!(ran.done(), shown, "{line}");
     }
-    assert!(shown >= 1);
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use common::Folder;
 use common::llama::{KEYS, LLAMA_8B, LLAMA_70B, LLAMA_405B, Llama, VOCABULARY, write_sparse};
 use common::minilm;
-use common::run::{Ran, command};
+use common::run::{Ran, command, of_page};
 use neuron_dmem::log::{Action, LogFile};
 use neuron_mem::exit::Exit;
 use neuron_mem::model::Model;
@@ -274,17 +274,11 @@ fn sizes_beyond_all_memory_are_an_answer() {
 fn the_page_shows_what_the_command_prints() {
     let folder = Folder::new();
     LLAMA_70B.write(&folder.join("target/llama-70b"));
-    let page = fs::read_to_string(PAGE).unwrap();
-    let mut shown = 0;
-    for block in page.split("```console\n").skip(1) {
-        let block = block.split("```").next().unwrap();
-        let (line, output) = block.split_once('\n').unwrap();
-        let arguments = line.strip_prefix("$ neuron-mem ").unwrap();
-        let ran = Ran::from(command(arguments).current_dir(folder.path()).output().unwrap());
-        assert_eq!(format!("{}{}", ran.stdout, ran.stderr), output, "{line}");
-        shown += 1;
+    let commands = of_page(PAGE, folder.path());
+    assert!(commands.len() >= 2);
+    for (line, shown, ran) in commands {
+        assert_eq!(format!("{}{}", ran.stdout, ran.stderr), shown, "{line}");
     }
-    assert!(shown >= 2);
 }
 
 #[test]

@@ -35,6 +35,20 @@ pub(crate) fn neuron_mem(args: &str) -> Ran {
     Ran::from(command(args).output().unwrap())
 }
 
+/// Runs each command of a page of docs, `$ neuron-mem ...` at the head of a console block, in a
+/// folder. The command's line, what the page shows under it, and what it left behind.
+pub(crate) fn of_page(page: &str, folder: &Path) -> Vec<(String, String, Ran)> {
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```console\n").skip(1);
+    let ran = blocks.map(|block| {
+        let (line, shown) = block.split("```").next().unwrap().split_once('\n').unwrap();
+        let mut command = command(line.strip_prefix("$ neuron-mem ").unwrap());
+        let ran = Ran::from(command.current_dir(folder).output().unwrap());
+        (line.to_owned(), shown.to_owned(), ran)
+    });
+    ran.collect()
+}
+
 /// Runs `load` on a path with these options, apart at blanks.
 pub(crate) fn load(path: &Path, options: &str) -> Ran {
     Ran::from(command("load").arg(path).args(options.split_whitespace()).output().unwrap())
