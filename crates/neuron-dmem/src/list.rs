@@ -1,6 +1,8 @@
 //! A doubly linked list of indices: insert at the tail, unlink in O(1) by key, walk in
 //! insertion order. What an intrusive list does, without pointers.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What lives, seen by whoever lists it: the list holds nothing alive.
@@ -57,6 +59,21 @@ struct Node<T> {
 /// Names an element until it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u32);
+
+/// The key of what is made before it can be listed: told once, later.
+#[derive(Debug, Default)]
+pub(crate) struct Spot(AtomicU32);
+
+impl Spot {
+    pub(crate) fn set(&self, Key(key): Key) {
+        self.0.store(key, Ordering::Relaxed);
+    }
+
+    /// `None` until it is told.
+    pub(crate) fn get(&self) -> Option<Key> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&key| key != SENTINEL).map(Key)
+    }
+}
 
 /// The sentinel is before the first and behind the last element, so neither end is a
 /// special case.

@@ -2,7 +2,7 @@
 //! concerns or in none, before the driver is asked, and goes back when it is dropped: at
 //! once if the driver refuses, else with the memory.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ pub enum Budget {
 }
 
 /// Names an allocator of this process, for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(u64);
 
 impl OwnerId {
@@ -48,14 +48,21 @@ pub struct Budgets {
     accounts: Arc<Mutex<Accounts>>,
 }
 
-#[derive(Debug, Default)]
-struct Accounts(HashMap<Budget, Account>);
+/// By place where there is one: each allocation and each free passes here.
+#[derive(Debug)]
+struct Accounts {
+    cores: Vec<Account>,
+    usages: [Account; UsageType::COUNT],
+    owners: BTreeMap<OwnerId, Account>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     limit: Option<u64>,
     /// Wider than a size: what the driver will refuse is in it until it does.
     in_use: u128,
+    /// Of an owner that is gone: goes with its last byte.
+    left: bool,
 }
 
 /// A reservation that would exceed a budget.
@@ -74,8 +81,15 @@ pub(crate) struct Over {
 #[derive(Debug)]
 pub(crate) struct Reservation {
     accounts: Arc<Mutex<Accounts>>,
-    budgets: [Budget; 3],
+    owner: OwnerId,
+    core: u32,
+    usage: UsageType,
     bytes: u64,
+}
+
+/// The budgets that an allocation counts for.
+const fn budgets_of(owner: OwnerId, core: u32, usage: UsageType) -> [Budget; 3] {
+    [Budget::Owner(owner), Budget::Core(core), Budget::Usage(usage)]
 }
 
 fn lock(accounts: &Mutex<Accounts>) -> MutexGuard<'_, Accounts> {
@@ -85,7 +99,12 @@ fn lock(accounts: &Mutex<Accounts>) -> MutexGuard<'_, Accounts> {
 impl Budgets {
     /// No limits, for a device with so many cores.
     pub(crate) fn new(device: u8, cores: u32) -> Self {
-        Self { device, cores, accounts: Arc::default() }
+        let accounts = Accounts {
+            cores: vec![Account::default(); cores as usize],
+            usages: Default::default(),
+            owners: BTreeMap::new(),
+        };
+        Self { device, cores, accounts: Arc::new(Mutex::new(accounts)) }
     }
 
     /// Sets a limit, or lifts it.
@@ -95,7 +114,7 @@ impl Budgets {
 
     /// A budget's limit and what is in use of it now.
     pub fn get(&self, budget: Budget) -> BudgetUse {
-        let account = lock(&self.accounts).0.get(&budget).copied().unwrap_or_default();
+        let account = lock(&self.accounts).get(budget).copied().unwrap_or_default();
         BudgetUse { limit: account.limit, in_use: saturated(account.in_use) }
     }
 
@@ -108,7 +127,7 @@ impl Budgets {
         usage: UsageType,
         bytes: u64,
     ) -> Result<Reservation, Over> {
-        let budgets = [Budget::Owner(owner), Budget::Core(core), Budget::Usage(usage)];
+        let budgets = budgets_of(owner, core, usage);
         let mut accounts = lock(&self.accounts);
         let over = budgets.iter().filter_map(|budget| accounts.over(*budget, bytes));
         if let Some(over) = over.max_by_key(|over| over.missing) {
@@ -118,27 +137,48 @@ impl Budgets {
             accounts.change(budget, |account| account.in_use += u128::from(bytes));
         }
         drop(accounts);
-        Ok(Reservation { accounts: Arc::clone(&self.accounts), budgets, bytes })
+        Ok(Reservation { accounts: Arc::clone(&self.accounts), owner, core, usage, bytes })
     }
 
     /// An allocator is gone: nothing more will be charged to it.
     pub(crate) fn owner_left(&self, owner: OwnerId) {
-        lock(&self.accounts).change(Budget::Owner(owner), |account| account.limit = None);
+        let mut accounts = lock(&self.accounts);
+        accounts.change(Budget::Owner(owner), |account| {
+            account.limit = None;
+            account.left = true;
+        });
+        accounts.forget(owner);
     }
 }
 
 impl Accounts {
-    /// Changes an account, which is there as long as there is something to remember.
+    fn get(&self, budget: Budget) -> Option<&Account> {
+        match budget {
+            Budget::Core(core) => self.cores.get(core as usize),
+            Budget::Usage(usage) => self.usages.get(usage.index()),
+            Budget::Owner(owner) => self.owners.get(&owner),
+        }
+    }
+
+    /// Changes an account; there is none of a core that the device has not.
     fn change(&mut self, budget: Budget, change: impl FnOnce(&mut Account)) {
-        let account = self.0.entry(budget).or_default();
-        change(account);
-        if account.limit.is_none() && account.in_use == 0 {
-            self.0.remove(&budget);
+        let account = match budget {
+            Budget::Core(core) => self.cores.get_mut(core as usize),
+            Budget::Usage(usage) => self.usages.get_mut(usage.index()),
+            Budget::Owner(owner) => Some(self.owners.entry(owner).or_default()),
+        };
+        account.map(change);
+    }
+
+    /// Forgets an owner of whom nothing will be heard.
+    fn forget(&mut self, owner: OwnerId) {
+        if self.owners.get(&owner).is_some_and(|account| account.left && account.in_use == 0) {
+            self.owners.remove(&owner);
         }
     }
 
     fn over(&self, budget: Budget, charge: u64) -> Option<Over> {
-        let account = self.0.get(&budget)?;
+        let account = self.get(budget)?;
         let limit = account.limit?;
         let missing = (account.in_use + u128::from(charge)).checked_sub(limit.into())?;
         let over = Over { budget, limit, in_use: saturated(account.in_use), charge, missing };
@@ -153,16 +193,19 @@ fn saturated(bytes: u128) -> u64 {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut accounts = lock(&self.accounts);
-        for budget in self.budgets {
+        for budget in budgets_of(self.owner, self.core, self.usage) {
             accounts.change(budget, |account| {
                 account.in_use = account.in_use.saturating_sub(self.bytes.into());
             });
         }
+        accounts.forget(self.owner);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -241,8 +284,11 @@ mod tests {
                 }
             }
             drop(held);
-            lock(&budgets.accounts).0.retain(|_, account| account.in_use > 0);
-            prop_assert!(lock(&budgets.accounts).0.is_empty(), "nothing stays");
+            (0..2).for_each(|owner| budgets.owner_left(OwnerId(owner)));
+            let accounts = lock(&budgets.accounts);
+            prop_assert!(accounts.owners.is_empty(), "no owner stays");
+            let mut others = accounts.cores.iter().chain(&accounts.usages);
+            prop_assert!(others.all(|account| account.in_use == 0), "nothing stays");
         }
     }
 
@@ -254,6 +300,6 @@ mod tests {
         budgets.owner_left(owner);
         assert_eq!(budgets.get(Budget::Owner(owner)), BudgetUse { limit: None, in_use: 10 });
         drop(reservation);
-        assert!(lock(&budgets.accounts).0.is_empty());
+        assert!(lock(&budgets.accounts).owners.is_empty());
     }
 }

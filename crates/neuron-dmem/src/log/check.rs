@@ -81,12 +81,12 @@ fn count(
             return Err(Damage::Row { number, row });
         }
     }
-    for meter in meters::moved_by(entry) {
+    for meter in meters::moved_by(entry).into_iter().flatten() {
         if let Some(counter) = counters.get_mut(meter) {
             counter.count(entry);
         }
     }
-    for row in entry.rows() {
+    for row in entry.rows().into_iter().flatten() {
         if let Some(counter) = rows.get_mut(row as usize) {
             counter.count(entry);
         }

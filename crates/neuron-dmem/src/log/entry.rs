@@ -94,9 +94,9 @@ impl Entry {
     }
 
     /// Rows whose meters the event moves: owner and hint, for device memory.
-    pub(super) fn rows(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn rows(&self) -> [Option<u32>; 2] {
         let counted = self.location == MemLocation::Device;
-        self.referenced().filter(move |_| counted)
+        [self.owner, self.hint].map(|row| (counted && row != 0).then_some(row))
     }
 
     /// Rows the event names.

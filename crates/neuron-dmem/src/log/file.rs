@@ -137,7 +137,7 @@ fn read_start(file: &File) -> io::Result<Vec<u8>> {
 }
 
 fn header_words(start: &[u8]) -> Words {
-    let words = Words::heap(HEADER);
+    let words = Words::few(HEADER);
     for (word, bytes) in start.chunks_exact(WORD).enumerate() {
         words.store(word, bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)));
     }

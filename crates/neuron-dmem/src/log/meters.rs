@@ -43,8 +43,8 @@ pub(super) const fn category(category: Aggregate) -> usize {
 }
 
 /// Counters that an event moves, each by its charged bytes.
-pub(super) fn moved_by(entry: &Entry) -> impl Iterator<Item = usize> + use<> {
-    let meters = match entry.location {
+pub(super) fn moved_by(entry: &Entry) -> [Option<usize>; 5] {
+    match entry.location {
         MemLocation::Device => [
             channel(entry.channel),
             of_core(entry.core, entry.usage.index()),
@@ -53,8 +53,7 @@ pub(super) fn moved_by(entry: &Entry) -> impl Iterator<Item = usize> + use<> {
             Some(DEVICE),
         ],
         _ => [Some(HOST), None, None, None, None],
-    };
-    meters.into_iter().flatten()
+    }
 }
 
 /// A counter in words, for messages.

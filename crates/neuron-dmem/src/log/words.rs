@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use vm_memory::{MmapRegion, VolatileMemory as _, VolatileSlice};
+use zerocopy::FromZeros as _;
 
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
@@ -15,9 +16,9 @@ pub(super) const WORD: usize = 8;
 /// The words.
 #[derive(Debug)]
 pub(super) enum Words {
-    /// A mapping, anonymous or of a file.
+    /// A mapping of a file.
     Mapped(MmapRegion),
-    /// What is left when a mapping cannot be had.
+    /// Memory of this process alone.
     Heap(Box<[AtomicU64]>),
     /// Also keeps every store in its order, so that a test can stop behind each.
     #[cfg(test)]
@@ -25,14 +26,20 @@ pub(super) enum Words {
 }
 
 impl Words {
-    /// Zeroed private memory. Pages that nothing is written to take no room.
-    pub(super) fn anonymous(words: usize) -> Option<Self> {
-        MmapRegion::new(words.checked_mul(WORD)?).ok().map(Self::Mapped)
+    /// Zeroed memory of this process, if there is so much. Pages that nothing is written to
+    /// take no room.
+    pub(super) fn lazy(words: usize) -> Option<Self> {
+        <[AtomicU64]>::new_box_zeroed_with_elems(words).ok().map(Self::Heap)
     }
 
-    /// Zeroed memory of the heap.
-    pub(super) fn heap(words: usize) -> Self {
+    /// A few zeroed words.
+    pub(super) fn few(words: usize) -> Self {
         Self::Heap((0..words).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Whether anybody outside of this process may look, now or when it is no more.
+    pub(super) const fn are_shared(&self) -> bool {
+        !matches!(self, Self::Heap(_))
     }
 
     #[inline]
@@ -76,33 +83,52 @@ impl Words {
 
     /// Loads words that nothing changes meanwhile, or that are thrown away if something did:
     /// each may be torn, which is what makes it cheaper than [`load`](Self::load).
+    #[inline]
     pub(super) fn load_block(&self, first: usize, into: &mut [u64]) {
-        if let Some(block) = self.block(first, into.len()) {
+        if let Some(block) = self.mapped(first, into.len()) {
             block.copy_to(into);
-            return;
-        }
-        for (word, value) in (first..).zip(into) {
-            *value = self.load(word);
+        } else if let Some(block) = self.private(first, into.len()) {
+            for (word, value) in block.iter().zip(into) {
+                *value = u64::from_le(word.load(Ordering::Relaxed));
+            }
+        } else {
+            for (word, value) in (first..).zip(into) {
+                *value = self.load(word);
+            }
         }
     }
 
     /// Stores words that nobody looks at before another is [published](Self::publish).
+    #[inline]
     pub(super) fn store_block(&self, first: usize, values: &[u64]) {
-        if let Some(block) = self.block(first, values.len()) {
+        if let Some(block) = self.mapped(first, values.len()) {
             block.copy_from(values);
-            return;
-        }
-        for (word, value) in (first..).zip(values) {
-            self.store(word, *value);
+        } else if let Some(block) = self.private(first, values.len()) {
+            for (word, value) in block.iter().zip(values) {
+                word.store(value.to_le(), Ordering::Relaxed);
+            }
+        } else {
+            for (word, value) in (first..).zip(values) {
+                self.store(word, *value);
+            }
         }
     }
 
     /// Words that can be copied as they are.
-    fn block(&self, first: usize, words: usize) -> Option<VolatileSlice<'_>> {
+    fn mapped(&self, first: usize, words: usize) -> Option<VolatileSlice<'_>> {
         match self {
             Self::Mapped(region) if cfg!(target_endian = "little") => {
                 region.get_slice(first.checked_mul(WORD)?, words.checked_mul(WORD)?).ok()
             }
+            _ => None,
+        }
+    }
+
+    /// Words of this process alone.
+    #[inline]
+    fn private(&self, first: usize, words: usize) -> Option<&[AtomicU64]> {
+        match self {
+            Self::Heap(all) => all.get(first..first.checked_add(words)?),
             _ => None,
         }
     }

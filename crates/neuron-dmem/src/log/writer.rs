@@ -1,6 +1,7 @@
 //! Writing: every allocation and every free becomes one transaction.
 //!
-//! A transaction first puts the event into the spare place of the ring, then all words that
+//! In memory of this process the lock is enough: nobody else looks, and with the process the log
+//! is gone. In a file a transaction first puts the event into the spare place of the ring, then all words that
 //! it will change, with their new values, into a journal, then commits: one store of its
 //! number. Only then are the words changed, and its number stored as applied. Whoever finds
 //! the log at any moment, because it looks from another process or because the writer is no
@@ -65,15 +66,16 @@ struct Writer {
     written: u64,
     first: u64,
     index: RowIndex,
-    /// The journal of the transaction that is being made: number, count, pairs.
-    journal: Vec<u64>,
+    /// The journal of the transaction that is being made: number, count, pairs. `None` where
+    /// words are changed at once, since only who has the lock can see them.
+    journal: Option<Vec<u64>>,
 }
 
 impl UsageLog {
     /// A log of the device with this index.
     ///
     /// Without a file it is in memory, of which a ring takes no more than was written to; if
-    /// not even the address space can be had, there is no ring, and counting goes on.
+    /// there is not so much, there is no ring, and counting goes on.
     ///
     /// # Errors
     /// [`LogError::Capacity`]; with a file also those of making it. In memory it cannot fail
@@ -83,7 +85,7 @@ impl UsageLog {
         if let Some(path) = options.path() {
             return Ok(Self::over(header, file::create(path, &header)?));
         }
-        Ok(match Words::anonymous(header.geometry.words()) {
+        Ok(match Words::lazy(header.geometry.words()) {
             Some(words) => Self::over(header, begin(words, &header)),
             None => Self::without_ring(device),
         })
@@ -96,15 +98,18 @@ impl UsageLog {
 
     pub(super) fn without_ring(device: u8) -> Self {
         let header = Header { geometry: Geometry { capacity: 0, rows: 256 }, device: device.into(), pid: 0 };
-        Self::over(header, begin(Words::heap(header.geometry.words()), &header))
+        Self::over(header, begin(Words::few(header.geometry.words()), &header))
     }
 
     /// Over words that [`begin`] made a log.
     pub(super) fn over(header: Header, words: Words) -> Self {
         let geometry = header.geometry;
         let index = RowIndex::new(geometry.rows);
-        let mut journal = Vec::with_capacity(2 + 2 * JOURNAL_PAIRS);
-        journal.extend([0, 0]);
+        let journal = words.are_shared().then(|| {
+            let mut journal = Vec::with_capacity(2 + 2 * JOURNAL_PAIRS);
+            journal.extend([0, 0]);
+            journal
+        });
         let writer = Writer { words, geometry, transaction: 0, written: 0, first: 0, index, journal };
         Self { writer: Mutex::new(writer), header }
     }
@@ -211,40 +216,44 @@ impl Drop for UsageLog {
 
 impl Writer {
     fn set(&mut self, word: usize, value: u64) {
-        self.journal.extend([word as u64, value]);
+        match &mut self.journal {
+            Some(journal) => journal.extend([word as u64, value]),
+            None => self.words.store(word, value),
+        }
     }
 
     /// Makes the words that were [set](Self::set) those of the log, all or none.
     fn commit(&mut self) {
+        let Some(journal_words) = &mut self.journal else { return };
         self.transaction = self.transaction.wrapping_add(1);
-        let count = self.journal.len() / 2 - 1;
+        let count = journal_words.len() / 2 - 1;
         debug_assert!(count <= JOURNAL_PAIRS);
-        for (word, value) in self.journal.iter_mut().zip([self.transaction, count as u64]) {
+        for (word, value) in journal_words.iter_mut().zip([self.transaction, count as u64]) {
             *word = value;
         }
-        self.words.store_block(journal(self.transaction), &self.journal);
+        self.words.store_block(journal(self.transaction), journal_words);
         self.words.publish(COMMITTED, self.transaction);
-        for pair in self.journal.chunks_exact(2).skip(1) {
+        for pair in journal_words.chunks_exact(2).skip(1) {
             if let [word, value] = *pair {
                 self.words.store(word as usize, value);
             }
         }
         self.words.publish(APPLIED, self.transaction);
-        self.journal.truncate(2);
+        journal_words.truncate(2);
     }
 
     fn log(&mut self, mut entry: Entry) {
-        for at in self.meters_of(&entry) {
+        entry.total = match (entry.location, meters::channel(entry.channel)) {
+            (MemLocation::Device, Some(channel)) => entry.change(self.words.load(METERS + channel * METER)),
+            _ => 0,
+        };
+        for at in self.meters_of(&entry).into_iter().flatten() {
             let current = entry.change(self.words.load(at));
             self.set(at, current);
             if current > self.words.load(at + 1) {
                 self.set(at + 1, current);
             }
         }
-        entry.total = match (entry.location, meters::channel(entry.channel)) {
-            (MemLocation::Device, Some(channel)) => entry.change(self.words.load(METERS + channel * METER)),
-            _ => 0,
-        };
         if self.geometry.capacity == 0 {
             self.fold(&entry);
             self.first += 1;
@@ -267,18 +276,21 @@ impl Writer {
 
     /// Keeps in the bases what an event did that is to be overwritten.
     fn fold(&mut self, entry: &Entry) {
-        for at in self.meters_of(entry) {
+        for at in self.meters_of(entry).into_iter().flatten() {
             let base = entry.change(self.words.load(at + 2));
             self.set(at + 2, base);
         }
     }
 
     /// First words of the meters that an event moves.
-    fn meters_of(&self, entry: &Entry) -> impl Iterator<Item = usize> + use<> {
-        let geometry = self.geometry;
-        let rows = entry.rows().filter(move |&row| u64::from(row) < geometry.rows);
-        let rows = rows.map(move |row| geometry.row(row.into()) + ROW_METER);
-        meters::moved_by(entry).map(|meter| METERS + meter * METER).chain(rows)
+    fn meters_of(&self, entry: &Entry) -> [Option<usize>; 7] {
+        let [channel, usage, core, category, place] =
+            meters::moved_by(entry).map(|meter| Some(METERS + meter? * METER));
+        let [owner, hint] = entry.rows().map(|row| {
+            let row = row.map(u64::from).filter(|&row| row < self.geometry.rows);
+            row.map(|row| self.geometry.row(row) + ROW_METER)
+        });
+        [channel, usage, core, category, place, owner, hint]
     }
 
     fn entry(&self, number: u64) -> Option<Entry> {

@@ -74,7 +74,7 @@ impl Tracer {
             let id = next_id();
             inner.record(core, What::Begin { id, event, about });
             let inner = Arc::clone(inner);
-            Open { inner, id, event, core, about, hint: None, status: NrtStatus::Failure }
+            Box::new(Open { inner, id, event, core, about, hint: None, status: NrtStatus::Failure })
         }))
     }
 
@@ -90,7 +90,8 @@ impl Tracer {
         let id = next_id();
         inner.record(core, What::Begin { id, event, about: About { hint: hint.as_deref(), ..about } });
         let (inner, about) = (Arc::clone(inner), About { hint: None, ..about });
-        Bracket(Some(Open { inner, id, event, core, about, hint: hint.take(), status: NrtStatus::Success }))
+        let (hint, status) = (hint.take(), NrtStatus::Success);
+        Bracket(Some(Box::new(Open { inner, id, event, core, about, hint, status })))
     }
 
     /// The parts of copies of a core.
@@ -117,8 +118,10 @@ impl Tracer {
 
 /// An event that has begun; dropping it writes the stop record. Unless it is told how the
 /// event ended, that was a failure: a panic passed through.
+///
+/// A pointer, since every handle has room for one and few are traced.
 #[derive(Debug, Default)]
-pub(crate) struct Bracket<'a>(Option<Open<'a>>);
+pub(crate) struct Bracket<'a>(Option<Box<Open<'a>>>);
 
 struct Open<'a> {
     inner: Arc<Inner>,
