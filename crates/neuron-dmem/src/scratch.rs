@@ -22,6 +22,13 @@ pub(crate) fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
+/// Gives the writer's lock back, also for a child that was forked meanwhile and has not closed what
+/// it inherited.
+pub(crate) fn no_longer_written(file: &File) {
+    // Closing does the same where this cannot.
+    let _ = file.unlock();
+}
+
 /// Whether some process holds the writer's lock.
 pub(crate) fn is_written(file: &File) -> bool {
     match file.try_lock_shared() {

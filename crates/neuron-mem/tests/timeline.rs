@@ -168,7 +168,7 @@ fn a_load_that_is_stopped_at_any_step_has_a_timeline_of_what_it_did() {
             steps.get() >= last
         };
         let failure = neuron_mem::load::run(&args, &stop, &mut Vec::new()).unwrap_err();
-        assert_eq!(failure.exit(), Exit::Interrupted);
+        assert_eq!(failure.exit(), Exit::Interrupted, "{failure}");
         assert!(failure.to_string().contains("its timeline is in"), "{failure}");
         let shown = events(&file);
         let of = |name: &str| brackets(&shown).iter().filter(|(begin, _)| begin["name"] == name).count();

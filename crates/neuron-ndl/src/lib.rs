@@ -27,7 +27,7 @@
 //! `unsafe` lives in these places: [`backend`]'s contract that pointers inside argument
 //! bytes are valid and descriptors are the caller's, which [`Device`] fulfils; the kernel
 //! backend's system calls; the software backend's access to the caller's memory and
-//! descriptors; and [`testing`], which passes the contract on and looks at batches.
+//! descriptors, and its advice to the kernel about the devices'; and [`testing`], which passes the contract on and looks at batches.
 
 pub mod backend;
 mod compat;

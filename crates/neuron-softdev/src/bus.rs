@@ -14,6 +14,7 @@ use crate::dma_table::DmaTable;
 use crate::geometry::Geometry;
 use crate::hbm::Hbm;
 use crate::onchip::{OnChip, Place};
+use crate::pages::Populate;
 use crate::sync;
 
 /// All memory a device can address.
@@ -39,8 +40,8 @@ pub(crate) enum Access {
 }
 
 impl Bus {
-    pub(crate) fn new(geometry: Arc<Geometry>) -> io::Result<Self> {
-        let hbm = Hbm::new(&geometry)?;
+    pub(crate) fn new(geometry: Arc<Geometry>, populate: Option<Populate>, ahead: bool) -> io::Result<Self> {
+        let hbm = Hbm::new(&geometry, populate, ahead)?;
         let on_chip = OnChip::new(&geometry)?;
         Ok(Self { geometry, hbm, on_chip, table: RwLock::default() })
     }
@@ -93,6 +94,9 @@ impl View<'_> {
             return mapping.slice(host, len).map(Piece::Memory);
         }
         if let Some(slice) = self.bus.hbm.at_address(address, len) {
+            if access == Access::Write {
+                self.bus.hbm.before_write(address, slice.len() as u64);
+            }
             return Some(Piece::Memory(slice));
         }
         let place = self.bus.on_chip.at_bus(address)?;
@@ -328,7 +332,7 @@ mod tests {
     const TAG: u64 = 1 << 44;
 
     fn bus() -> (Bus, Arc<MmapRegion>) {
-        let bus = Bus::new(Arc::new(Geometry::new(Product::Trn1, 1, 0).unwrap())).unwrap();
+        let bus = Bus::new(Arc::new(Geometry::new(Product::Trn1, 1, 0).unwrap()), None, false).unwrap();
         let region = Arc::new(MmapRegion::new(0x3000).unwrap());
         let map = |address, offset| DmaMapping { address, len: 0x1000, region: region.clone(), offset };
         // Adjacent addresses, memory the other way round; then a hole.

@@ -1,5 +1,7 @@
 //! What a device shall be: chosen before it is made, never changed after.
 
+use vm_memory::VolatileSlice;
+
 use crate::fault::FaultPlan;
 use crate::geometry::{Product, REVISION_SILICON};
 
@@ -17,7 +19,7 @@ pub enum Execution {
 }
 
 /// What a device shall be. Start from [`DeviceConfig::new`] and change fields.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct DeviceConfig {
     /// Product: PCI id and geometry.
     pub product: Product,
@@ -37,6 +39,9 @@ pub struct DeviceConfig {
     pub firmware_api_version: u32,
     /// Power use in 1/100 %, 0 to 10000.
     pub power: u16,
+    /// Makes pages of HBM without changing a byte. Large writes have theirs made by it, many at a time, and
+    /// with worker threads a thread makes those of the next ones. Without it pages come as they are touched.
+    pub populate: Option<fn(&VolatileSlice<'_>)>,
     /// Bytes of an HBM channel in qemu mode on V3 and later, a power of two; not looked at otherwise.
     pub qemu_hbm_size: u64,
 }
@@ -56,6 +61,7 @@ impl DeviceConfig {
             reset_polls: 0,
             firmware_api_version: 3,
             power: 0,
+            populate: None,
             qemu_hbm_size: 4 << 30,
         }
     }

@@ -53,7 +53,7 @@ impl Device {
         let registers = RegisterFile::new();
         let firmware = Firmware::new(&geometry, &registers, &config);
         let shared = Shared {
-            bus: Bus::new(geometry.clone()).map_err(DeviceError::Memory)?,
+            bus: Bus::new(geometry.clone(), config.populate, workers > 0).map_err(DeviceError::Memory)?,
             faults: Faults::new(&config.faults),
             counters: Default::default(),
             doorbells: Default::default(),

@@ -12,6 +12,7 @@ use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 use crate::error::AccessError;
 use crate::geometry::{Geometry, HbmChannel};
 use crate::memory;
+use crate::pages::{Ahead, Pages, Populate};
 
 /// The memory of all channels.
 #[derive(Debug)]
@@ -21,16 +22,19 @@ pub(crate) struct Hbm {
     channels: Vec<HbmChannel>,
     /// Live parts of BAR4, ascending: adjacent channels share one.
     spans: Vec<LiveSpan>,
+    ahead: Option<Ahead>,
 }
 
 #[derive(Debug)]
 struct LiveSpan {
     bar4: u64,
     region: Arc<MmapRegion>,
+    pages: Option<Arc<Pages>>,
 }
 
 impl Hbm {
-    pub(crate) fn new(geometry: &Geometry) -> io::Result<Self> {
+    /// Pages are made by `populate`, if it is there; `ahead` of writes too, on a thread.
+    pub(crate) fn new(geometry: &Geometry, populate: Option<Populate>, ahead: bool) -> io::Result<Self> {
         let file = memory::sparse_file("neuron-hbm", geometry.bar4_size)?;
         let mut live: Vec<(u64, u64)> = Vec::new();
         for channel in &geometry.hbm {
@@ -43,19 +47,34 @@ impl Hbm {
             .into_iter()
             .map(|(bar4, size)| {
                 let region = Arc::new(memory::map(&file, bar4, size)?);
-                Ok(LiveSpan { bar4, region })
+                let pages = populate.map(|populate| Arc::new(Pages::new(&region, populate)));
+                Ok(LiveSpan { bar4, region, pages })
             })
             .collect::<io::Result<_>>()?;
-        Ok(Self { file, bar4_size: geometry.bar4_size, channels: geometry.hbm.clone(), spans })
+        let ahead = (ahead && populate.is_some()).then(Ahead::start).transpose()?;
+        Ok(Self { file, bar4_size: geometry.bar4_size, channels: geometry.hbm.clone(), spans, ahead })
     }
 
     /// The memory at a device address, at most `len` bytes and never past its channel's end.
     pub(crate) fn at_address(&self, address: u64, len: u64) -> Option<VolatileSlice<'_>> {
+        let (span, offset, rest) = self.locate(address)?;
+        span.region.get_slice(offset as usize, len.min(rest) as usize).ok()
+    }
+
+    /// Before `bytes` bytes are written at a device address.
+    pub(crate) fn before_write(&self, address: u64, bytes: u64) {
+        if let Some((LiveSpan { pages: Some(pages), .. }, offset, _)) = self.locate(address) {
+            pages.before_write(offset, bytes, self.ahead.as_ref());
+        }
+    }
+
+    /// The live part of a device address, where in it that is, and bytes from there to the channel's end.
+    fn locate(&self, address: u64) -> Option<(&LiveSpan, u64, u64)> {
         let channel =
             self.channels.iter().find(|c| address.checked_sub(c.address).is_some_and(|d| d < c.size))?;
         let within = address - channel.address;
         let (span, offset) = self.live(channel.bar4 + within)?;
-        span.region.get_slice(offset as usize, len.min(channel.size - within) as usize).ok()
+        Some((span, offset, channel.size - within))
     }
 
     pub(crate) fn bar4(&self) -> Bar4<'_> {
@@ -150,7 +169,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn hbm(product: Product) -> Hbm {
-        Hbm::new(&Geometry::new(product, 1, 0).unwrap()).unwrap()
+        Hbm::new(&Geometry::new(product, 1, 0).unwrap(), None, false).unwrap()
     }
 
     #[test]

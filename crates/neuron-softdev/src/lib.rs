@@ -109,6 +109,7 @@ mod instance;
 mod mailbox;
 mod memory;
 mod onchip;
+mod pages;
 mod pci;
 mod regs;
 mod reset;

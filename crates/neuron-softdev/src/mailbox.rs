@@ -124,7 +124,7 @@ mod tests {
 
     impl Host {
         fn new() -> Self {
-            let bus = Bus::new(Arc::new(Geometry::new(Product::Trn1, 1, 0).unwrap())).unwrap();
+            let bus = Bus::new(Arc::new(Geometry::new(Product::Trn1, 1, 0).unwrap()), None, false).unwrap();
             let region = Arc::new(MmapRegion::new(0x1000).unwrap());
             let mapping = DmaMapping { address: 0, len: 0x1000, region: region.clone(), offset: 0 };
             bus.set_table(DmaTable::new([mapping]).unwrap());

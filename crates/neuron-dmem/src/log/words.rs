@@ -5,9 +5,10 @@
 //! words that others may be looking at are atomics. A word outside the memory reads as 0 and takes no store, so that
 //! no number found in a file can end the process.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use vm_memory::{MmapRegion, VolatileMemory as _, VolatileSlice};
+use vm_memory::{FileOffset, MmapRegion, VolatileMemory as _, VolatileSlice};
 use zerocopy::FromZeros as _;
 
 /// Bytes of a word.
@@ -40,6 +41,14 @@ impl Words {
     /// Whether anybody outside of this process may look, now or when it is no more.
     pub(super) const fn are_shared(&self) -> bool {
         !matches!(self, Self::Heap(_))
+    }
+
+    /// The file they are in.
+    pub(super) fn file(&self) -> Option<&File> {
+        match self {
+            Self::Mapped(region) => region.file_offset().map(FileOffset::file),
+            _ => None,
+        }
     }
 
     #[inline]

@@ -21,6 +21,7 @@ use super::tables::{Event, Statistics, Tables, read_meters, read_row};
 use super::words::Words;
 use super::{file, meters};
 use crate::kind::AllocatorKind;
+use crate::scratch;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::usage::Usage;
 
@@ -210,7 +211,9 @@ impl UsageLog {
 
 impl Drop for UsageLog {
     fn drop(&mut self) {
-        self.lock().words.publish(CLOSED, 1);
+        let words = &self.lock().words;
+        words.publish(CLOSED, 1);
+        words.file().map(scratch::no_longer_written);
     }
 }
 

@@ -11,6 +11,7 @@ use neuron_softdev::{DeviceError, Execution, FaultPlan, Instance};
 use super::file::SoftFile;
 use super::hardware::{Devices, Running, SoftHardware};
 use super::host::HostMemory;
+use super::populate::populate;
 use crate::backend::{Backend, DeviceFile, Lane};
 
 /// Why a software machine, or one of its devices, did not come up.
@@ -186,6 +187,7 @@ impl Machine {
         config.routing_id = topology::routing_id(product, index).ok_or_else(no_device)?;
         config.execution = self.options.execution;
         config.faults = self.options.faults.clone();
+        config.populate = Some(populate);
         let hardware =
             Arc::new(SoftHardware::new(neuron_softdev::Device::new(config)?, Arc::clone(&self.host)));
         let params = Params { device_count: count, ..self.options.params };

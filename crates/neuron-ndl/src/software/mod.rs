@@ -9,6 +9,7 @@
 //! | `file` | an open device file: ioctls, mappings, exported buffers |
 //! | `user` | the caller's memory, by address |
 //! | `iommu` | which host addresses lead a device where |
+//! | `populate` | pages of device memory, many at a time |
 //!
 //! ```
 //! use neuron_ndl::{Device, software::Machine};
@@ -24,6 +25,7 @@ mod hardware;
 mod host;
 mod iommu;
 mod machine;
+mod populate;
 mod runs;
 mod user;
 

@@ -36,13 +36,22 @@ impl Store for Box<dyn Store> {
     }
 }
 
-impl Store for File {
+/// A file with the writer's lock.
+struct Locked(File);
+
+impl Store for Locked {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_all_at(bytes, offset)
+        self.0.write_all_at(bytes, offset)
     }
 
     fn cut(&mut self, offset: u64) -> io::Result<()> {
-        self.set_len(offset)
+        self.0.set_len(offset)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        scratch::no_longer_written(&self.0);
     }
 }
 
@@ -98,7 +107,7 @@ pub(super) fn create(path: &Path) -> Result<Document<Box<dyn Store>>, TimelineEr
     make_way(path)?;
     let (new, file) = scratch::beside(path).map_err(cannot(path, "create"))?;
     let made = file.lock().map_err(cannot(path, "lock")).and_then(|()| {
-        let document = Document::begin(Box::new(file) as _).map_err(cannot(path, "write"))?;
+        let document = Document::begin(Box::new(Locked(file)) as _).map_err(cannot(path, "write"))?;
         fs::rename(&new, path).map_err(cannot(path, "name"))?;
         Ok(document)
     });
