@@ -3,20 +3,35 @@
 //!
 //! Not here: the runtime's own prefix ([`prefix`](crate::prefix)).
 
+use std::borrow::Cow;
+
 use neuron_dmem::report::Label;
 use serde_json::Value;
 
+use crate::text::ident;
+
+/// Bytes of a terminal's title that are looked for its end.
+const LONGEST_TITLE: usize = 4096;
+
 /// Text of a line: no colours, control characters, NULs or links; every blank a plain one. Lone
 /// carriage returns and escaped newlines become `\n`.
-pub(crate) fn clean(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    let text = match unwrapped(&text) {
-        Some(inner) => without_links(&plain(&inner)),
-        None => without_links(&plain(&text)),
+pub(crate) fn clean(line: &[u8]) -> Cow<'_, str> {
+    let text = str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
+    let text = match (unwrapped(&text), text) {
+        (Some(inner), _) => Cow::Owned(plain(&inner).into_owned()),
+        (None, Cow::Borrowed(text)) => plain(text),
+        (None, Cow::Owned(text)) => Cow::Owned(plain(&text).into_owned()),
     };
-    match without_container(&text).or_else(|| without_clock(&text)) {
-        Some(rest) => rest.to_owned(),
-        None => text,
+    let text = if text.contains("](") { Cow::Owned(without_links(&text)) } else { text };
+    let rest = without_container(&text).or_else(|| without_clock(&text)).map(str::len);
+    match (rest, text) {
+        (None, text) => text,
+        // What goes stands in front.
+        (Some(rest), Cow::Borrowed(text)) => Cow::Borrowed(text.get(text.len() - rest..).unwrap_or_default()),
+        (Some(rest), Cow::Owned(mut text)) => {
+            text.drain(..text.len() - rest);
+            Cow::Owned(text)
+        }
     }
 }
 
@@ -51,10 +66,14 @@ fn unwrapped(text: &str) -> Option<String> {
     ["log", "message", "msg"].iter().find_map(|key| fields.get(*key)?.as_str().map(str::to_owned))
 }
 
-fn plain(text: &str) -> String {
+fn plain(text: &str) -> Cow<'_, str> {
+    let Some(first) = text.bytes().position(is_special) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
+    let (mut run, mut rest) = text.split_at_checked(first).unwrap_or((text, ""));
+    loop {
+        out.push_str(run);
+        let Some(c) = rest.chars().next() else { return Cow::Owned(out) };
+        run = "";
         if let Some(length) = colour(rest) {
             rest = rest.get(length..).unwrap_or_default();
             continue;
@@ -82,8 +101,14 @@ fn plain(text: &str) -> String {
             c if c.is_control() => {}
             c => out.push(c),
         }
+        let length = rest.bytes().position(is_special).unwrap_or(rest.len());
+        (run, rest) = rest.split_at_checked(length).unwrap_or((rest, ""));
     }
-    out
+}
+
+/// Whether a byte may begin something that is not taken as it stands.
+const fn is_special(byte: u8) -> bool {
+    !matches!(byte, b' '..=b'~') || matches!(byte, b'\\' | b'[' | b'^')
 }
 
 /// Length of a terminal's escape sequence at the start, also where the escape itself was lost or
@@ -92,7 +117,10 @@ fn colour(text: &str) -> Option<usize> {
     let start = match text.as_bytes() {
         [0x1b, b'[', ..] => 2,
         [b'^', b'[', b'[', ..] => 3,
-        [0x1b, b']', ..] => return text.find('\u{7}').map(|end| end + 1).or(Some(2)),
+        [0x1b, b']', rest @ ..] => {
+            let end = rest.iter().take(LONGEST_TITLE).position(|byte| *byte == 0x7);
+            return Some(end.map_or(2, |end| end + 3));
+        }
         [0x1b, ..] => return Some(1),
         [b'[', b'0'..=b'9', ..] => 1,
         _ => return None,
@@ -138,13 +166,12 @@ fn without_links(text: &str) -> String {
 /// (threads write into each other's lines), and before each `[TDRV:function]` of neuron-rtd.
 pub(crate) fn records(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| {
-        let mut starts: Vec<usize> = vec![0];
-        starts.extend(dates(line).filter(|place| *place > 0));
-        starts.extend(brackets(line).filter(|place| *place > 0));
-        starts.sort_unstable();
-        starts.dedup();
-        let ends = starts.iter().skip(1).copied().chain([line.len()]).collect::<Vec<_>>();
-        starts.into_iter().zip(ends).filter_map(move |(start, end)| line.get(start..end))
+        let mut ends: Vec<usize> = dates(line).chain(brackets(line)).filter(|place| *place > 0).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.push(line.len());
+        let mut start = 0;
+        ends.into_iter().filter_map(move |end| line.get(std::mem::replace(&mut start, end)..end))
     })
 }
 
@@ -156,8 +183,8 @@ fn dates(line: &str) -> impl Iterator<Item = usize> {
             date(it.get(..11).unwrap_or_default()) && it.get(11) == Some(&b' ') && it.get(14) == Some(&b':')
         })
     };
-    let places = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'2').map(|(place, _)| place);
-    places.filter(move |place| is_date(*place)).skip(1)
+    let years = line.match_indices('-').filter_map(|(place, _)| place.checked_sub(4));
+    years.filter(move |place| bytes.get(*place) == Some(&b'2') && is_date(*place)).skip(1)
 }
 
 /// Whether this is `2026-May-21`.
@@ -171,12 +198,11 @@ pub(crate) fn date(text: &[u8]) -> bool {
 fn brackets(line: &str) -> impl Iterator<Item = usize> {
     line.match_indices('[').filter_map(|(place, _)| {
         let inner = line.get(place + 1..)?;
-        let (module, rest) = inner.split_once(':')?;
-        let function = rest.split_once(']')?.0;
-        let upper = (2..=6).contains(&module.len()) && module.bytes().all(|byte| byte.is_ascii_uppercase());
-        let name =
-            !function.is_empty() && function.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
-        (upper && name).then_some(place)
+        let module = inner.bytes().take(7).take_while(u8::is_ascii_uppercase).count();
+        let behind = inner.get(module..)?.strip_prefix(':')?;
+        let function = ident(behind).len();
+        let named = (2..=6).contains(&module) && function > 0;
+        (named && behind.get(function..)?.starts_with(']')).then_some(place)
     })
 }
 

@@ -136,8 +136,9 @@ fn stamp(front: &str) -> Stamp {
 /// A record without module and function: what is left of its prefix, if any, begins with a date.
 fn bare(text: &str) -> Record<'_> {
     let plain = Record { message: text.trim(), ..Record::default() };
-    let Some(place) = (0..text.len().min(200)).find(|at| text.as_bytes().get(*at..at + 11).is_some_and(date))
-    else {
+    let years = text.match_indices('-').map_while(|(place, _)| (place < 204).then(|| place.checked_sub(4)));
+    let is_date = |place: &usize| text.as_bytes().get(*place..place + 11).is_some_and(date);
+    let Some(place) = years.flatten().find(is_date) else {
         return plain;
     };
     let mut rest = text.get(place..).unwrap_or_default();
@@ -181,6 +182,8 @@ fn ending_in_date(word: &str) -> Option<&str> {
 }
 
 fn tag(text: &str) -> Option<u64> {
+    // Few lines have one, and this is cheaper to look for.
+    text.find('(')?;
     let (before, rest) = text.split_once("pid=")?;
     let open = before.rfind('(')?;
     let closed = before.get(open..)?.contains(')');

@@ -114,7 +114,7 @@ fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
         if buffer.is_empty() {
             return Ok(false);
         }
-        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', buffer);
         let part = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or_default();
         let room = LONGEST.saturating_sub(line.len());
         line.extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());

@@ -1,5 +1,7 @@
 //! Small pieces of text, taken apart without a panic.
 
+use std::borrow::Cow;
+
 /// Whether there are only digits, and any.
 pub(crate) fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -51,7 +53,17 @@ pub(crate) fn behind<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// Runs of blanks made one.
-pub(crate) fn collapsed(text: &str) -> String {
+pub(crate) fn collapsed(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let mut last = 0;
+    let is_plain = text.bytes().all(|byte| {
+        let blanks = byte == b' ' && last == b' ';
+        last = byte;
+        !blanks && matches!(byte, b' '..=b'~')
+    });
+    if is_plain {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
         if !out.is_empty() {
@@ -59,7 +71,7 @@ pub(crate) fn collapsed(text: &str) -> String {
         }
         out.push_str(word);
     }
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

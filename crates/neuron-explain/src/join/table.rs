@@ -1,6 +1,7 @@
 //! Headings and rows of tables, line by line (`spec/report.md` 3.3): a column is known by its
 //! heading, never by its place alone.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -33,7 +34,7 @@ pub(super) enum BarLine {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// Heading lines since the last row.
-    heading: Vec<Cut>,
+    heading: Vec<Cut<'static>>,
     columns: Vec<Column>,
     /// A heading or row was cut.
     pub(super) cut: bool,
@@ -41,9 +42,9 @@ pub(super) struct Reader {
 
 /// The cells of a line behind its label.
 #[derive(Clone, Debug, PartialEq)]
-struct Cut {
-    label: String,
-    cells: Vec<String>,
+struct Cut<'a> {
+    label: Cow<'a, str>,
+    cells: Vec<Cow<'a, str>>,
     closed: bool,
 }
 
@@ -65,7 +66,7 @@ impl Reader {
             if self.heading.len() == 2 {
                 self.heading.remove(0);
             }
-            self.heading.push(line);
+            self.heading.push(line.into_owned());
             return BarLine::Heading;
         };
         let is_first = !self.heading.is_empty();
@@ -83,12 +84,12 @@ impl Reader {
     }
 }
 
-impl Cut {
-    fn new(text: &str, cut: bool) -> Self {
+impl<'a> Cut<'a> {
+    fn new(text: &'a str, cut: bool) -> Self {
         let mut parts = text.split('|').map(crate::text::collapsed);
         let front = parts.next().unwrap_or_default();
-        let mut cells: Vec<String> = parts.collect();
-        let closed = cells.last().is_none_or(String::is_empty);
+        let mut cells: Vec<Cow<'_, str>> = parts.collect();
+        let closed = cells.last().is_none_or(|cell| cell.is_empty());
         // An open cell at the end of the input may have lost a figure, or a mark behind it.
         if closed || cut {
             cells.pop();
@@ -99,6 +100,12 @@ impl Cut {
             this.cells.insert(0, std::mem::take(&mut this.label));
         }
         this
+    }
+
+    fn into_owned(self) -> Cut<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        let cells = self.cells.into_iter().map(owned).collect();
+        Cut { label: owned(self.label), cells, closed: self.closed }
     }
 
     fn has_dots(&self) -> bool {
@@ -144,7 +151,11 @@ impl Cut {
 
 /// The label at the end of a text, whatever stands before it.
 fn label(text: &str) -> Option<Label> {
-    let start = ["ND", "NEFF", "NC"].iter().filter_map(|name| text.rfind(name)).filter(|place| {
+    let last = |name| {
+        let mut places = text.rmatch_indices('N').map(|(place, _)| place);
+        places.find(|place| text.get(*place..).is_some_and(|text| text.starts_with(name)))
+    };
+    let start = ["ND", "NEFF", "NC"].into_iter().filter_map(last).filter(|place| {
         !text.get(..*place).is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric()))
     });
     // The widest that can be read: `NEFF` is no `NE` and so on.
@@ -173,7 +184,7 @@ fn cell_of(text: &str) -> Option<Cell> {
     }
 }
 
-fn columns(heading: &[Cut]) -> Vec<Column> {
+fn columns(heading: &[Cut<'_>]) -> Vec<Column> {
     match heading {
         [] => Vec::new(),
         // Lines of one heading have as many bars; if not, places do not match.

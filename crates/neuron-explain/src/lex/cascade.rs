@@ -28,7 +28,6 @@ pub(super) fn lex(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec
         }
     }
     messages.extend(mismatch(text));
-    infodump(record, text, cut, messages);
 }
 
 /// A negative `ret=` is an errno, a positive one a status.
@@ -110,7 +109,8 @@ fn numbers(text: &str) -> Vec<u64> {
     ends.filter_map(number).collect()
 }
 
-fn infodump(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec<Message>) {
+/// The information block.
+pub(super) fn infodump(record: &Record<'_>, text: &str, cut: bool, messages: &mut Vec<Message>) {
     let of_block = record.function == Some("nrt_infodump");
     if of_block {
         messages.push(Message::Infodump);
@@ -141,6 +141,7 @@ mod tests {
         let record = Record { module: Some("NRT"), message: text, ..Record::default() };
         let mut messages = Vec::new();
         lex(&record, text, cut, &mut messages);
+        infodump(&record, text, cut, &mut messages);
         messages
     }
 
@@ -203,7 +204,7 @@ mod tests {
         };
         let read = |text| {
             let mut messages = Vec::new();
-            lex(&record(text), text, false, &mut messages);
+            infodump(&record(text), text, false, &mut messages);
             messages.remove(0);
             messages
         };

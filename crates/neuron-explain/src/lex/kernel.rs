@@ -174,7 +174,10 @@ fn usage(text: &str) -> Option<u32> {
 /// Seconds since boot, `[ 1743.088462]`.
 fn uptime(text: &str) -> Option<f64> {
     text.match_indices('[').find_map(|(place, _)| {
-        let inside = text.get(place + 1..)?.split_once(']')?.0.trim();
+        let inside = text.get(place + 1..)?;
+        // Nobody prints more figures than this.
+        let end = inside.bytes().take(40).position(|byte| byte == b']')?;
+        let inside = inside.get(..end)?.trim();
         let (whole, fraction) = inside.split_once('.')?;
         let is_number = number(whole).is_some() && number(fraction).is_some();
         is_number.then(|| inside.parse().ok())?

@@ -7,12 +7,14 @@ use crate::facts::Key;
 use crate::prefix::Record;
 use crate::text::{after, behind, leading, number};
 
-pub(super) fn lex(record: &Record<'_>, raw: &str, text: &str, cut: bool, messages: &mut Vec<Message>) {
-    if record.module.is_none() && raw.contains('|') {
-        messages.extend(name(raw));
-        messages.push(Message::Bars);
-        return;
-    }
+/// A line with bars and without a prefix.
+pub(super) fn bars(raw: &str, messages: &mut Vec<Message>) {
+    messages.extend(name(raw));
+    messages.push(Message::Bars);
+}
+
+/// What announces a table, names, or a block, and the block's head.
+pub(super) fn titles(record: &Record<'_>, text: &str, messages: &mut Vec<Message>) {
     if text.contains("Displaying Current Memory Utilization") {
         messages.push(Message::TableTitle);
     }
@@ -28,17 +30,18 @@ pub(super) fn lex(record: &Record<'_>, raw: &str, text: &str, cut: bool, message
         messages.push(Message::BlockFollows);
     }
     messages.extend(block(text));
-    if let Some(rest) = behind(text, "Per NEFF memory usage breakdown for ") {
+    messages.extend(behind(text, "Per NEFF memory usage breakdown for ").map(|rest| {
         let name = rest.trim().trim_end_matches(':');
         let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        messages.push(Message::BlockNeff(name.to_owned()));
-    } else if record.module.is_none() {
-        messages.extend(
-            bullet(raw.trim_end())
-                .or_else(|| hbm_list(text))
-                .or_else(|| name(raw).filter(|_| !cut || raw.trim_end().ends_with('"'))),
-        );
-    }
+        Message::BlockNeff(name.to_owned())
+    }));
+}
+
+/// Lines of lists, blocks and names, which have no prefix. `hbm`: the text names one.
+pub(super) fn lines(raw: &str, text: &str, hbm: bool, cut: bool, messages: &mut Vec<Message>) {
+    let whole = |_: &Message| !cut || raw.trim_end().ends_with('"');
+    let line = bullet(raw.trim_end()).or_else(|| hbm.then(|| hbm_list(text)).flatten());
+    messages.extend(line.or_else(|| name(raw).filter(whole)));
 }
 
 /// `[ND 0:NC 4] Current Usage Total: 15.750GB`
@@ -101,8 +104,13 @@ mod tests {
 
     fn of(raw: &str) -> Vec<Message> {
         let mut messages = Vec::new();
+        if raw.contains('|') {
+            bars(raw, &mut messages);
+            return messages;
+        }
         let text = crate::text::collapsed(raw);
-        lex(&Record { message: raw, ..Record::default() }, raw, &text, false, &mut messages);
+        titles(&Record { message: raw, ..Record::default() }, &text, &mut messages);
+        lines(raw, &text, true, false, &mut messages);
         messages
     }
 
