@@ -183,7 +183,7 @@ fn dates(line: &str) -> impl Iterator<Item = usize> {
             date(it.get(..11).unwrap_or_default()) && it.get(11) == Some(&b' ') && it.get(14) == Some(&b':')
         })
     };
-    let years = line.match_indices('-').filter_map(|(place, _)| place.checked_sub(4));
+    let years = memchr::memchr_iter(b'-', bytes).filter_map(|place| place.checked_sub(4));
     years.filter(move |place| bytes.get(*place) == Some(&b'2') && is_date(*place)).skip(1)
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn date(text: &[u8]) -> bool {
 }
 
 fn brackets(line: &str) -> impl Iterator<Item = usize> {
-    line.match_indices('[').filter_map(|(place, _)| {
+    memchr::memchr_iter(b'[', line.as_bytes()).filter_map(|place| {
         let inner = line.get(place + 1..)?;
         let module = inner.bytes().take(7).take_while(u8::is_ascii_uppercase).count();
         let behind = inner.get(module..)?.strip_prefix(':')?;

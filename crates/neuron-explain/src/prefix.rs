@@ -50,7 +50,7 @@ impl<'a> Record<'a> {
 
 /// A record with `LEVEL MODULE:function` or `[MODULE:function]` in it.
 fn module(text: &str) -> Option<Record<'_>> {
-    for (colon, _) in text.match_indices(':') {
+    for colon in memchr::memchr_iter(b':', text.as_bytes()) {
         let before = text.get(..colon)?;
         let behind = text.get(colon + 1..)?;
         let name = before.rsplit(|c: char| !c.is_ascii_uppercase()).next()?;
@@ -136,7 +136,8 @@ fn stamp(front: &str) -> Stamp {
 /// A record without module and function: what is left of its prefix, if any, begins with a date.
 fn bare(text: &str) -> Record<'_> {
     let plain = Record { message: text.trim(), ..Record::default() };
-    let years = text.match_indices('-').map_while(|(place, _)| (place < 204).then(|| place.checked_sub(4)));
+    let years = memchr::memchr_iter(b'-', text.as_bytes())
+        .map_while(|place| (place < 204).then(|| place.checked_sub(4)));
     let is_date = |place: &usize| text.as_bytes().get(*place..place + 11).is_some_and(date);
     let Some(place) = years.flatten().find(is_date) else {
         return plain;
@@ -183,7 +184,7 @@ fn ending_in_date(word: &str) -> Option<&str> {
 
 fn tag(text: &str) -> Option<u64> {
     // Few lines have one, and this is cheaper to look for.
-    text.find('(')?;
+    memchr::memchr(b'(', text.as_bytes())?;
     let (before, rest) = text.split_once("pid=")?;
     let open = before.rfind('(')?;
     let closed = before.get(open..)?.contains(')');

@@ -82,7 +82,7 @@ pub(crate) fn scan(input: &mut dyn BufRead) -> io::Result<Facts> {
         }
         // UTF-16 of plain text has a NUL in every character.
         let without_nul;
-        let bytes: &[u8] = if line.contains(&0) && !matches(&line) {
+        let bytes: &[u8] = if memchr::memchr(0, &line).is_some() && !matches(&line) {
             without_nul = line.iter().copied().filter(|byte| *byte != 0).collect::<Vec<u8>>();
             &without_nul
         } else {

@@ -123,7 +123,7 @@ fn by(readers: Readers, record: &Record<'_>, raw: &str, cut: bool) -> Vec<Messag
         messages.push(kernel);
         return messages;
     }
-    let has_bars = !has_module && raw.contains('|');
+    let has_bars = !has_module && memchr::memchr(b'|', raw.as_bytes()).is_some();
     // Nearly all of a long log: rows of tables, which go by their bars.
     if has_bars && !readers.any() {
         usage::bars(raw, &mut messages);
