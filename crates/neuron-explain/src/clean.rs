@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::text::ident;
 
 /// Bytes of a terminal's title that are looked for its end.
-const LONGEST_TITLE: usize = 4096;
+const LONGEST_TITLE: usize = 256;
+/// Bytes of an address in which its scheme ends.
+const LONGEST_SCHEME: usize = 64;
 
 /// Text of a line: no colours, control characters, NULs or links; every blank a plain one. Lone
 /// carriage returns and escaped newlines become `\n`.
@@ -139,12 +141,17 @@ fn colour(text: &str) -> Option<usize> {
 fn without_links(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    // Where the address ends, from the end of the text: looked for once, however many begin before it.
+    let mut ends = text.len();
     while let Some(middle) = rest.find("](") {
         let (before, after) = rest.split_at(middle);
         let after = after.get(2..).unwrap_or_default();
-        let length = after.find([')', ' ', '\n']).unwrap_or(after.len());
-        let (address, behind) = after.split_at(length);
-        let is_address = address.contains("://") || address.starts_with(['/', '#', '.', '<']);
+        if ends > after.len() {
+            ends = after.find([')', ' ', '\n']).map_or(0, |length| after.len() - length);
+        }
+        let (address, behind) = after.split_at(after.len() - ends);
+        let scheme = address.as_bytes().windows(3).take(LONGEST_SCHEME).any(|it| it == b"://");
+        let is_address = scheme || address.starts_with(['/', '#', '.', '<']);
         match before.rfind('[').filter(|_| is_address) {
             Some(open) => {
                 out.push_str(before.get(..open).unwrap_or_default());

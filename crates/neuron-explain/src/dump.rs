@@ -46,6 +46,19 @@ impl Dump {
 
     /// The room that it shows to a failure; `None` if it is of another HBM, or fits no generation.
     pub(crate) fn shown(&self, failure: &Failure, stack: Option<&Stack>) -> Option<Shown> {
+        let (generation, hbm, range) = self.located(failure, stack)?;
+        let room = Room::from_dump(hbm, &range, &self.chunks, alignment(failure.alignment));
+        let used = room.main.used.saturating_add(room.small.used).saturating_sub(FIRMWARE_RESERVE);
+        Some(Shown { room, used, generation, chunks: self.chunks.len() })
+    }
+
+    /// Its chunks and the HBM that they lie in; `None` if that is not the failure's, or none.
+    pub fn map(&self, failure: &Failure, stack: Option<&Stack>) -> Option<(u32, HbmRange, &[Chunk])> {
+        let (_, hbm, range) = self.located(failure, stack)?;
+        Some((hbm, range, &self.chunks))
+    }
+
+    fn located(&self, failure: &Failure, stack: Option<&Stack>) -> Option<(Generation, u32, HbmRange)> {
         let agree = |mine: Option<u32>, its: Option<u32>| mine.is_none() || its.is_none() || mine == its;
         if failure.location == Some("host")
             || !agree(self.device, failure.device)
@@ -56,18 +69,13 @@ impl Dump {
         let told = stack.map(|stack| stack.generation);
         let others =
             Generation::ALL.iter().copied().filter(|_| stack.is_none_or(|stack| stack.because.is_some()));
-        let mut fitting = told
-            .into_iter()
-            .chain(others)
-            .filter_map(|generation| Some((generation, self.place(generation, failure)?)));
-        let (generation, (hbm, range)) = fitting.next()?;
+        let mut fitting = told.into_iter().chain(others).filter_map(|generation| {
+            let (hbm, range) = self.place(generation, failure)?;
+            Some((generation, hbm, range))
+        });
+        let first = fitting.next()?;
         // Nobody says which, and the addresses fit several.
-        if told.is_none() && fitting.next().is_some() {
-            return None;
-        }
-        let room = Room::from_dump(hbm, &range, &self.chunks, alignment(failure.alignment));
-        let used = room.main.used.saturating_add(room.small.used).saturating_sub(FIRMWARE_RESERVE);
-        Some(Shown { room, used, generation, chunks: self.chunks.len() })
+        (told.is_some() || fitting.next().is_none()).then_some(first)
     }
 
     /// The HBM that all chunks lie in.

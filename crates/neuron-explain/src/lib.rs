@@ -17,7 +17,7 @@
 //! | [`stack`] | the generation, told or presumed, and what room it leaves |
 //! | `tags` | what to look at, by rule |
 //! | [`dump`] | the driver's list of chunks beside a log |
-//! | [`answer`] | the answers; `render`: as text |
+//! | [`answer`] | the answers; `render`: as text; `bars`: what is drawn |
 //!
 //! ```
 //! use neuron_explain::{Options, explain};
@@ -31,6 +31,7 @@
 //! ```
 
 pub mod answer;
+mod bars;
 mod clean;
 pub mod dump;
 pub mod facts;
@@ -50,6 +51,7 @@ use neuron_abi::arch::Generation;
 use serde::Serialize;
 
 pub use answer::{Answer, Basis, CauseKind, Holder};
+pub use bars::Bar;
 pub use dump::Dump;
 pub use facts::Facts;
 pub use stack::{RoomLeft, Stack};

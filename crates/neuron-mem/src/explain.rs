@@ -7,12 +7,14 @@ use std::io::{self, BufRead, BufReader, Read as _, Write};
 use std::path::Path;
 
 use neuron_abi::arch::Generation;
-use neuron_explain::{Dump, Explanation, Facts, Options, read};
+use neuron_explain::{Dump, Explanation, Facts, Options, Stack, read};
 
 use crate::cli::{Arch, ExplainArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::render::write_json;
+use crate::page;
+use crate::render::paint::Paint;
+use crate::render::{explain as report, write_json};
 use crate::shown::{Shown, ShownPath};
 
 /// Bytes of a dump at most: an HBM has less than a million blocks.
@@ -20,12 +22,12 @@ const LARGEST_DUMP: u64 = 64 << 20;
 /// Bytes that are taken from the input at once.
 const BUFFER: usize = 1 << 20;
 
-/// Runs the command and writes its result to `out`.
+/// Runs the command and writes its result to `out`, as text in colours if `paint` has some.
 ///
 /// # Errors
 /// [`Exit::Input`] if the log or a dump cannot be read, or the log has nothing known in it;
-/// [`Exit::Usage`] for an unknown instance.
-pub fn run(args: &ExplainArgs, out: &mut dyn Write) -> Result<(), Failure> {
+/// [`Exit::Usage`] for an unknown instance; [`Exit::Output`] if the answer or its page cannot be written.
+pub fn run(args: &ExplainArgs, paint: Paint, out: &mut dyn Write) -> Result<(), Failure> {
     let generation = generation(args)?;
     let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
     let facts = facts(file)?;
@@ -42,13 +44,20 @@ pub fn run(args: &ExplainArgs, out: &mut dyn Write) -> Result<(), Failure> {
         Some(path) => vec![dump(path, true).map_err(|error| Failure::new(Exit::Input, error))?],
         None => file.map_or_else(Vec::new, |file| beside(file, &facts, &mut notes)),
     };
-    let mut explanation = Explanation::of(facts, &Options { generation, dumps });
+    let options = Options { generation, dumps };
+    let mut explanation = Explanation::of(facts, &options);
     explanation.notes.extend(notes);
     if args.json {
-        write_json(out, &explanation).map_err(Failure::output)
+        write_json(out, &explanation).map_err(Failure::output)?;
     } else {
-        out.write_all(explanation.text().as_bytes()).map_err(Failure::output)
+        out.write_all(report::text(&explanation, paint).as_bytes()).map_err(Failure::output)?;
     }
+    let Some(path) = &args.html else { return Ok(()) };
+    let stack = Stack::of(&explanation.facts, generation);
+    let name = file.map_or_else(|| "standard input".into(), |file| file.to_string_lossy());
+    let page = page::explain::page(&explanation, stack.as_ref(), &options.dumps, &name).html();
+    let inputs: Vec<&Path> = file.into_iter().chain(args.chunks.as_deref()).collect();
+    page::file::write(path, &page, &inputs)
 }
 
 fn generation(args: &ExplainArgs) -> Result<Option<Generation>, Failure> {

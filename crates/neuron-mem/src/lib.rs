@@ -7,7 +7,7 @@
 //! - [`machine`]: where the devices are
 //! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
 //! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
-//! - [`render`], [`bytes`], [`shown`], [`progress`]: output; [`interrupt`]: Ctrl-C
+//! - [`render`], [`page`], [`bytes`], [`shown`], [`progress`]: output; [`interrupt`]: Ctrl-C
 //!
 //! Device memory itself is `neuron-dmem`'s.
 
@@ -24,6 +24,7 @@ pub mod load;
 pub mod log;
 pub mod machine;
 pub mod model;
+pub mod page;
 pub mod plan;
 pub mod progress;
 pub mod render;

@@ -37,7 +37,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Rings(args) => rings::run(args, &mut out)?,
         Command::TraceCopy(args) => trace::run(args, &mut out)?,
         Command::Doctor(args) => doctor::run(args, &mut out)?,
-        Command::Explain(args) => explain::run(args, &mut out)?,
+        Command::Explain(args) => explain::run(args, Paint::of_stdout(), &mut out)?,
         Command::Log(args) => {
             let interrupt = match args.follow {
                 true => Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?,

@@ -3,6 +3,7 @@
 //! Planning is `neuron-plan`'s. Here: headers in, answer out.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use neuron_plan::{Ask, Costs, Model as Planned, PlanError, Tensor as PlannedTensor, plan};
 
@@ -11,6 +12,7 @@ use crate::cli::{CoreSelection, Era, Placement, PlanArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::model::Model;
+use crate::page;
 use crate::render::paint::Paint;
 use crate::render::{plan as report, write_json};
 use crate::shown::bounded;
@@ -20,19 +22,29 @@ use crate::shown::bounded;
 ///
 /// # Errors
 /// [`Exit::Input`] for a model that cannot be read; [`Exit::Usage`] for an instance or cores that are not there;
-/// [`Exit::DoesNotFit`], after the answer was written, if it is no.
+/// [`Exit::Output`] if the answer or its page cannot be written; [`Exit::DoesNotFit`], after both were, if the
+/// answer is no.
 pub fn run(args: &PlanArgs, paint: Paint, out: &mut dyn Write) -> Result<(), Failure> {
     let opened = args.models.iter().map(|path| Model::open(path)).collect::<Result<Vec<_>, _>>()?;
     let notes: Vec<String> = opened.iter().flat_map(|model| model.notes()).cloned().collect();
     let models: Vec<Planned> = opened.iter().map(planned).collect();
     // Files and mappings are of no use any more.
     drop(opened);
-    let answer = plan(&models, &ask(args)).map_err(failure)?.answer;
+    let planned = plan(&models, &ask(args)).map_err(failure)?;
+    let answer = &planned.answer;
     if args.json {
-        write_json(out, &answer).map_err(Failure::output)?;
+        write_json(out, answer).map_err(Failure::output)?;
     } else {
-        let text = report::text(&answer, &notes, costs_from(args), paint);
+        let text = report::text(answer, &notes, costs_from(args), paint);
         out.write_all(text.as_bytes()).map_err(Failure::output)?;
+    }
+    if let Some(path) = &args.html {
+        let page = page::plan::page(&planned, &models, &notes, costs_from(args)).html();
+        // The shards of an index lie beside it.
+        let folders = args.models.iter().filter(|path| path.extension().is_some_and(|it| it == "json"));
+        let folders = folders.filter_map(|path| path.parent());
+        let inputs: Vec<&Path> = args.models.iter().map(PathBuf::as_path).chain(folders).collect();
+        page::file::write(path, &page, &inputs)?;
     }
     if answer.fits {
         return Ok(());

@@ -12,8 +12,8 @@ use crate::pieces::{MOST_PIECES, Piece, What, pieces, sorted};
 
 /// Units of a row's width.
 const WIDTH: f64 = 1000.0;
-/// Rows of a pool at most.
-const ROWS: u64 = 16;
+/// Rows of the largest pool at most, and of the others.
+const ROWS: (u64, u64) = (16, 4);
 /// A row is no less than this.
 const LEAST_ROW: u64 = 1 << 16;
 /// Holes of a pool that are drawn as such, the largest.
@@ -69,8 +69,13 @@ pub(crate) fn hbm(map: &HbmMap, palette: &Palette, html: &mut Html) {
 fn addresses(pools: &[Pool], blocks: &[Block], palette: &Palette, html: &mut Html) {
     let lie = sorted(blocks);
     let (pieces, merged) = pieces(&lie);
+    let largest = pools.iter().map(|pool| pool.bytes).max().unwrap_or(0);
+    let mut free: Vec<(u64, u64)> = Vec::new();
     for pool in pools {
-        self::pool(pool, &lie, &pieces, palette, html);
+        let holes = Holes::of(pool, &lie);
+        let rows = if pool.bytes == largest { ROWS.0 } else { ROWS.1 };
+        self::pool(pool, &holes, &pieces, rows, palette, html);
+        free.extend(holes.0);
     }
     if merged {
         html.raw("<p class=\"note\">").text(format_args!(
@@ -87,13 +92,22 @@ fn addresses(pools: &[Pool], blocks: &[Block], palette: &Palette, html: &mut Htm
         *sum += end - from;
     }
     let size: u64 = pools.iter().fold(0, |sum, pool| sum.saturating_add(pool.bytes));
-    let mut rows: Vec<_> = by.into_iter().map(|(name, (blocks, sum))| (name, sum, 0, Some(blocks))).collect();
-    rows.sort_by_key(|(_, sum, ..)| std::cmp::Reverse(*sum));
-    legend(&rows, Some(size), palette, html);
+    let mut rows: Vec<_> = by
+        .into_iter()
+        .map(|(name, (count, bytes))| Entry { name, bytes, tol: 0, count: Some(count), colour: None })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    rows.push(Entry {
+        name: "free, in holes (of each pool the largest is green)",
+        bytes: free.iter().map(|(from, end)| end - from).sum(),
+        tol: 0,
+        count: Some(free.len() as u64),
+        colour: Some("largest"),
+    });
+    legend(&rows, size, palette, html);
 }
 
-fn pool(pool: &Pool, lie: &[(u64, u64, &Block)], pieces: &[Piece<'_>], palette: &Palette, html: &mut Html) {
-    let holes = Holes::of(pool, lie);
+fn pool(pool: &Pool, holes: &Holes, pieces: &[Piece<'_>], rows: u64, palette: &Palette, html: &mut Html) {
     let (left, largest) = (holes.left(), holes.largest());
     let count = holes.0.len() as u64;
     html.raw("<h4>").text(&pool.name).raw("</h4>\n<p>").text(format_args!(
@@ -115,10 +129,10 @@ fn pool(pool: &Pool, lie: &[(u64, u64, &Block)], pieces: &[Piece<'_>], palette: 
         short(largest)
     ));
     html.raw("\">\n");
-    let row = (pool.bytes / ROWS).max(LEAST_ROW).checked_next_power_of_two().unwrap_or(u64::MAX);
+    let row = (pool.bytes / rows).max(LEAST_ROW).checked_next_power_of_two().unwrap_or(u64::MAX);
     let end = pool.from.saturating_add(pool.bytes);
     // Of the holes the largest are drawn; the ground has the colour of all.
-    let mut drawn = holes.0;
+    let mut drawn = holes.0.clone();
     drawn.sort_by_key(|(from, end)| std::cmp::Reverse(end - from));
     drawn.truncate(MOST_HOLES);
     let mut from = pool.from;
@@ -130,19 +144,16 @@ fn pool(pool: &Pool, lie: &[(u64, u64, &Block)], pieces: &[Piece<'_>], palette: 
         html.raw("</rect>");
         for hole in &drawn {
             if overlap(*hole, range).is_some() {
-                rect(
-                    *hole,
-                    range,
-                    row,
-                    if hole.1 - hole.0 == largest { "hole largest" } else { "hole" },
-                    html,
-                );
+                rect(*hole, range, row, if hole.1 - hole.0 == largest { "largest" } else { "hole" }, html);
                 html.raw("<title>").text(format_args!("hole: {}", place(*hole))).raw("</title></rect>");
             }
         }
         let first = pieces.partition_point(|piece| piece.end <= range.0);
-        for piece in pieces.iter().skip(first).take_while(|piece| piece.from < range.1) {
-            rect((piece.from, piece.end), range, row, palette.class(piece.category), html);
+        let shown = pieces.iter().enumerate().skip(first);
+        for (place, piece) in shown.take_while(|(_, piece)| piece.from < range.1) {
+            // So that neighbours are told apart.
+            let shade = if place % 2 == 1 { " alt" } else { "" };
+            shaded((piece.from, piece.end), range, row, [palette.class(piece.category), shade], html);
             html.raw("<title>");
             title(piece, html);
             html.raw("</title></rect>");
@@ -160,9 +171,17 @@ fn overlap(one: (u64, u64), other: (u64, u64)) -> Option<(u64, u64)> {
 
 /// Opens a rectangle: the part of a range that lies in a row.
 fn rect(range: (u64, u64), shown: (u64, u64), row: u64, class: &'static str, html: &mut Html) {
+    shaded(range, shown, row, [class, ""], html);
+}
+
+fn shaded(range: (u64, u64), shown: (u64, u64), row: u64, class: [&'static str; 2], html: &mut Html) {
     let Some((from, end)) = overlap(range, shown) else { return };
     let unit = |bytes: u64| bytes as f64 / row as f64 * WIDTH;
-    html.raw("<rect class=\"").raw(class).raw("\" x=\"").text(format_args!("{:.2}", unit(from - shown.0)));
+    html.raw("<rect class=\"")
+        .raw(class[0])
+        .raw(class[1])
+        .raw("\" x=\"")
+        .text(format_args!("{:.2}", unit(from - shown.0)));
     // What is there at all is seen.
     html.raw("\" width=\"").text(format_args!("{:.2}", unit(end - from).max(0.7))).raw("\" height=\"10\">");
 }
@@ -230,33 +249,53 @@ fn shares(shares: &[Share], used: (u64, u64), size: Option<u64>, palette: &Palet
         html.raw("<title>").text(format_args!("give or take {}", short(tol))).raw("</title></rect>");
     }
     html.raw("</svg>\n");
-    let rows: Vec<_> = rows.iter().map(|it| (it.category.as_str(), it.bytes, it.tol, None)).collect();
-    legend(&rows, Some(whole), palette, html);
+    let mut entries: Vec<_> = rows
+        .iter()
+        .map(|it| Entry { name: &it.category, bytes: it.bytes, tol: it.tol, count: None, colour: None })
+        .collect();
+    let entry = |name, bytes, tol, colour| Entry { name, bytes, tol, count: None, colour: Some(colour) };
+    if rest > tol.saturating_mul(2) {
+        entries.push(entry("not told what for", rest, tol, "unnamed"));
+    }
+    if let Some(size) = size {
+        entries.push(entry("left", size.saturating_sub(used), tol, "ground"));
+    }
+    legend(&entries, whole, palette, html);
 }
 
 fn about(bytes: u64, tol: u64) -> String {
     if tol == 0 { short(bytes) } else { format!("{} \u{b1} {}", short(bytes), short(tol)) }
 }
 
-/// Categories with their bytes, tolerances and, where they are known, blocks.
-fn legend(rows: &[(&str, u64, u64, Option<u64>)], whole: Option<u64>, palette: &Palette, html: &mut Html) {
-    let has_blocks = rows.iter().any(|(.., blocks)| blocks.is_some());
+/// A line of a legend.
+struct Entry<'a> {
+    name: &'a str,
+    bytes: u64,
+    tol: u64,
+    /// Blocks or holes, where they are known.
+    count: Option<u64>,
+    /// `None`: that of the category.
+    colour: Option<&'static str>,
+}
+
+fn legend(rows: &[Entry<'_>], whole: u64, palette: &Palette, html: &mut Html) {
     html.raw(
         "<table class=\"legend\"><thead><tr><th scope=\"col\">category</th><th scope=\"col\">bytes</th>",
     );
     html.raw("<th scope=\"col\">share</th>");
-    if has_blocks {
-        html.raw("<th scope=\"col\">blocks</th>");
+    if rows.iter().any(|row| row.count.is_some()) {
+        html.raw("<th scope=\"col\">count</th>");
     }
     html.raw("</tr></thead><tbody>\n");
-    for (category, bytes, tol, blocks) in rows {
-        let percent = whole.map_or(0.0, |whole| *bytes as f64 * 100.0 / whole.max(1) as f64);
-        html.raw("<tr><th scope=\"row\">");
-        palette.swatch(category, html);
+    for Entry { name, bytes, tol, count, colour } in rows {
+        let percent = *bytes as f64 * 100.0 / whole.max(1) as f64;
+        html.raw("<tr><th scope=\"row\"><i class=\"swatch ")
+            .raw(colour.unwrap_or_else(|| palette.class(name)));
+        html.raw("\"></i>").text(name);
         html.raw("</th><td title=\"").text(format_args!("{} B", thousands(*bytes))).raw("\">");
         html.text(about(*bytes, *tol)).raw("</td><td>").text(format_args!("{percent:.1} %")).raw("</td>");
-        if let Some(blocks) = blocks {
-            html.raw("<td>").text(thousands(*blocks)).raw("</td>");
+        if let Some(count) = count {
+            html.raw("<td>").text(thousands(*count)).raw("</td>");
         }
         html.raw("</tr>\n");
     }

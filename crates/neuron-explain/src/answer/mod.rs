@@ -20,6 +20,7 @@ use crate::dump::Dump;
 use crate::facts::Facts;
 use crate::stack::Stack;
 use crate::tags::alike;
+pub(crate) use words::scope;
 
 /// Answers that are made; more are counted.
 const MOST: usize = 64;

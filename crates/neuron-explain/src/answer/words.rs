@@ -62,7 +62,7 @@ pub(super) fn request(failure: &Failure) -> String {
 }
 
 /// `ND 0 HBM 2 NC 4`
-pub(super) fn scope(scope: Scope) -> String {
+pub(crate) fn scope(scope: Scope) -> String {
     let parts = [("ND", scope.device), ("HBM", scope.hbm), ("NC", scope.core)];
     let parts: Vec<_> =
         parts.iter().filter_map(|(name, number)| Some(format!("{name} {}", (*number)?))).collect();

@@ -227,6 +227,10 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "CSV")]
     pub chunks: Option<PathBuf>,
 
+    /// Also write the answer as a page for a browser into FILE, which is replaced
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -368,7 +372,7 @@ mod tests {
         assert_eq!((log.file, log.follow, log.json), (PathBuf::from("f"), true, false));
         let Command::Explain(explain) = parse(&["explain", "--arch", "v3"]) else { panic!("not explain") };
         assert_eq!((explain.file, explain.arch, explain.instance), (None, Some(Arch::V3), None));
-        assert!(explain.chunks.is_none() && !explain.json);
+        assert!(explain.chunks.is_none() && explain.html.is_none() && !explain.json);
     }
 
     #[test]

@@ -76,6 +76,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "4M")]
     pub align: ByteSize,
 
+    /// Also write the answer as a page for a browser into FILE, which is replaced
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

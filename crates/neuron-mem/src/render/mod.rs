@@ -1,7 +1,9 @@
 //! Results made visible: plain data in, text or JSON out. Nothing here asks a device for anything.
 
+mod bar;
 pub mod devices;
 pub mod doctor;
+pub mod explain;
 pub mod load;
 pub mod log;
 pub mod paint;

@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 
 use neuron_plan::{Answer, Hbm, ModelFacts, Placement, Suggestion, Term};
 
+use super::bar::{self, percent};
 use super::paint::{Colour, Paint};
 use super::table;
 use crate::bytes::{exact_and_human, human, plural, thousands};
 use crate::shown::Shown;
 
-/// Characters of a full bar.
-const BAR: u64 = 20;
 /// Most rows that the table has: with all else it is a screen.
 const ROWS: usize = 8;
 /// Columns after which the list of terms goes on in the next line.
@@ -81,21 +80,22 @@ fn verdict(text: &mut String, answer: &Answer, paint: Paint) -> std::fmt::Result
     }
     let verdict = paint.paint(Colour::Red, format!("does not fit on {instance}"));
     writeln!(text, "{verdict}: {} short", exact_and_human(answer.short_bytes))?;
-    let first = answer.hbms.iter().find_map(|hbm| Some((hbm, hbm.refused.as_ref()?)));
-    if let Some((hbm, refused)) = first {
-        let (place, bytes) = (place(hbm), human(refused.bytes));
-        let (name, hole) = (&refused.name, human(refused.largest_hole));
-        writeln!(text, "refused   {name}, {bytes}: the largest hole of {place} was {hole}")?;
-    }
-    Ok(())
+    refused_line(answer).map_or(Ok(()), |line| writeln!(text, "refused   {line}"))
 }
 
-fn model_line(model: &ModelFacts) -> String {
+/// The first block that found no room.
+pub(crate) fn refused_line(answer: &Answer) -> Option<String> {
+    let (hbm, refused) = answer.hbms.iter().find_map(|hbm| Some((hbm, hbm.refused.as_ref()?)))?;
+    let (place, bytes, hole) = (place(hbm), human(refused.bytes), human(refused.largest_hole));
+    Some(format!("{}, {bytes}: the largest hole of {place} was {hole}", refused.name))
+}
+
+pub(crate) fn model_line(model: &ModelFacts) -> String {
     let (name, tensors) = (Shown(&model.name), plural(model.tensors, "tensor"));
     format!("{name}: {tensors}, {}", exact_and_human(model.bytes))
 }
 
-fn cores_line(answer: &Answer) -> String {
+pub(crate) fn cores_line(answer: &Answer) -> String {
     let (cores, devices) =
         (plural(answer.cores.into(), "logical core"), plural(answer.devices.into(), "device"));
     let placement = match answer.placement {
@@ -106,7 +106,7 @@ fn cores_line(answer: &Answer) -> String {
     format!("{cores} of {} on {devices}, {placement}", plural(answer.lnc.into(), "physical core"))
 }
 
-fn costs_line(answer: &Answer) -> String {
+pub(crate) fn costs_line(answer: &Answer) -> String {
     let costs = &answer.costs;
     let named = [
         (Term::Microcode, costs.microcode),
@@ -119,7 +119,7 @@ fn costs_line(answer: &Answer) -> String {
     format!("{} B", named.join(", "))
 }
 
-fn smallest_line(answer: &Answer) -> String {
+pub(crate) fn smallest_line(answer: &Answer) -> String {
     let mut line = match &answer.smallest_instance {
         Some(Suggestion { instance, hbm_bytes, tp, lnc, placement }) => {
             let option = |name: &str, value: Option<u32>| {
@@ -146,7 +146,7 @@ fn smallest_line(answer: &Answer) -> String {
     line
 }
 
-fn place(hbm: &Hbm) -> String {
+pub(crate) fn place(hbm: &Hbm) -> String {
     format!("neuron{} HBM {}", hbm.device, hbm.hbm)
 }
 
@@ -156,14 +156,14 @@ fn hbm_table(answer: &Answer, paint: Paint) -> String {
     let mut table = table(header, 3);
     let rows = alike(&answer.hbms);
     for (hbm, others) in rows.iter().take(ROWS) {
-        let used = hbm.main.used + hbm.small.used;
+        let used = used(hbm);
         let place = match others {
             0 => place(hbm),
             others => format!("{} and {others} alike", place(hbm)),
         };
         table.add_row([
             place,
-            bar(hbm, used),
+            bar::bar(used, hbm.size, hbm.refused.is_some()),
             format!("{:>3} %", percent(used, hbm.size)),
             human(hbm.main.left),
             human(hbm.main.largest_hole),
@@ -194,40 +194,20 @@ fn alike(hbms: &[Hbm]) -> Vec<(&Hbm, usize)> {
             None => rows.push((hbm, 0)),
         }
     }
-    rows.sort_by_key(|(hbm, _)| std::cmp::Reverse((hbm.short, hbm.main.used + hbm.small.used)));
+    rows.sort_by_key(|(hbm, _)| std::cmp::Reverse((hbm.short, used(hbm))));
     rows
 }
 
-fn bar(hbm: &Hbm, used: u64) -> String {
-    // What is used at all is seen, and what is full only if it is.
-    let filled = if used == 0 { 0 } else { (scaled(used, BAR, hbm.size)).clamp(1, BAR) };
-    let over = if hbm.refused.is_some() { "!" } else { "" };
-    format!("[{}{}]{over}", "#".repeat(filled as usize), ".".repeat((BAR - filled) as usize))
+fn used(hbm: &Hbm) -> u64 {
+    hbm.main.used + hbm.small.used
 }
 
-/// Colours the rows' bars, which are found by their brackets: a table measures what it is given.
+/// Colours the rows' bars: a table measures what it is given.
 fn coloured(text: &str, rows: &[(&Hbm, usize)], paint: Paint) -> String {
     let mut rows = rows.iter();
-    let lines = text.lines().map(|line| {
-        let (Some(from), Some(to)) = (line.find('['), line.find(']')) else { return line.to_owned() };
-        let colour = match rows.next() {
-            Some((hbm, _)) if hbm.refused.is_some() => Colour::Red,
-            Some((hbm, _)) if percent(hbm.main.used + hbm.small.used, hbm.size) >= 90 => Colour::Yellow,
-            _ => Colour::Green,
-        };
-        let (before, bar, after) = (line.get(..=from), line.get(from + 1..to), line.get(to..));
-        let [before, bar, after] = [before, bar, after].map(Option::unwrap_or_default);
-        format!("{before}{}{after}", paint.paint(colour, bar))
+    let lines = text.lines().map(|line| match line.contains('[').then(|| rows.next()).flatten() {
+        Some((hbm, _)) => bar::coloured(line, used(hbm), hbm.size, hbm.refused.is_some(), paint),
+        None => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-fn percent(part: u64, whole: u64) -> u64 {
-    scaled(part, 100, whole)
-}
-
-/// `part` of `whole` in units of which the whole has `units`, rounded down.
-fn scaled(part: u64, units: u64, whole: u64) -> u64 {
-    let scaled = (u128::from(part) * u128::from(units)).checked_div(u128::from(whole)).unwrap_or(0);
-    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
