@@ -119,6 +119,11 @@ fn a_dump_beside_the_log_or_named_makes_holes_a_fact() {
         given["room"] = answer(&format!("--chunks {}", chunks.display()))["room"].clone();
         given
     });
+    let page = folder.join("page.html");
+    explain(&log, &format!("--chunks {} --html {}", chunks.display(), page.display())).done();
+    let page = fs::read_to_string(&page).unwrap();
+    assert!(page.contains("all processes, by the driver&#39;s dump") && page.contains("small pool"));
+    assert!(page.matches("<title>hole: ").count() >= 12, "every other block of 23 was freed");
     drop((kept, small));
 }
 

@@ -27,6 +27,9 @@ impl Html {
         self
     }
 
+    /// Nothing: for closures that give nothing back.
+    pub(crate) const fn end(&mut self) {}
+
     pub(crate) fn finish(self) -> String {
         self.0
     }

@@ -99,7 +99,7 @@ fn addresses(pools: &[Pool], blocks: &[Block], palette: &Palette, html: &mut Htm
     rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
     rows.push(Entry {
         name: "free, in holes (of each pool the largest is green)",
-        bytes: free.iter().map(|(from, end)| end - from).sum(),
+        bytes: free.iter().fold(0, |sum: u64, (from, end)| sum.saturating_add(end - from)),
         tol: 0,
         count: Some(free.len() as u64),
         colour: Some("largest"),
@@ -140,23 +140,20 @@ fn pool(pool: &Pool, holes: &Holes, pieces: &[Piece<'_>], rows: u64, palette: &P
         let range = (from, from.saturating_add(row).min(end));
         html.raw("<div class=\"row\"><span>+").text(short(from - pool.from));
         html.raw("</span><svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\">");
-        rect(range, range, row, "ground", html);
-        html.raw("</rect>");
+        let place_of = (range, row);
+        rect(range, place_of, ["ground", ""], |html| html.text("small holes").end(), html);
         for hole in &drawn {
-            if overlap(*hole, range).is_some() {
-                rect(*hole, range, row, if hole.1 - hole.0 == largest { "largest" } else { "hole" }, html);
-                html.raw("<title>").text(format_args!("hole: {}", place(*hole))).raw("</title></rect>");
-            }
+            let class = if hole.1 - hole.0 == largest { "largest" } else { "hole" };
+            let title = |html: &mut Html| html.text(format_args!("hole: {}", place(*hole))).end();
+            rect(*hole, place_of, [class, ""], title, html);
         }
         let first = pieces.partition_point(|piece| piece.end <= range.0);
         let shown = pieces.iter().enumerate().skip(first);
         for (place, piece) in shown.take_while(|(_, piece)| piece.from < range.1) {
             // So that neighbours are told apart.
             let shade = if place % 2 == 1 { " alt" } else { "" };
-            shaded((piece.from, piece.end), range, row, [palette.class(piece.category), shade], html);
-            html.raw("<title>");
-            title(piece, html);
-            html.raw("</title></rect>");
+            let class = [palette.class(piece.category), shade];
+            rect((piece.from, piece.end), place_of, class, |html| title(piece, html), html);
         }
         html.raw("</svg></div>\n");
         from = range.1;
@@ -169,21 +166,23 @@ fn overlap(one: (u64, u64), other: (u64, u64)) -> Option<(u64, u64)> {
     (both.0 < both.1).then_some(both)
 }
 
-/// Opens a rectangle: the part of a range that lies in a row.
-fn rect(range: (u64, u64), shown: (u64, u64), row: u64, class: &'static str, html: &mut Html) {
-    shaded(range, shown, row, [class, ""], html);
-}
-
-fn shaded(range: (u64, u64), shown: (u64, u64), row: u64, class: [&'static str; 2], html: &mut Html) {
+/// The part of a range that lies in a row, if any does, and what it is. Of the classes the second
+/// may be empty.
+fn rect(
+    range: (u64, u64),
+    (shown, row): ((u64, u64), u64),
+    class: [&'static str; 2],
+    title: impl FnOnce(&mut Html),
+    html: &mut Html,
+) {
     let Some((from, end)) = overlap(range, shown) else { return };
     let unit = |bytes: u64| bytes as f64 / row as f64 * WIDTH;
-    html.raw("<rect class=\"")
-        .raw(class[0])
-        .raw(class[1])
-        .raw("\" x=\"")
-        .text(format_args!("{:.2}", unit(from - shown.0)));
+    html.raw("<rect class=\"").raw(class[0]).raw(class[1]).raw("\" x=\"");
     // What is there at all is seen.
-    html.raw("\" width=\"").text(format_args!("{:.2}", unit(end - from).max(0.7))).raw("\" height=\"10\">");
+    html.text(format_args!("{:.2}", unit(from - shown.0))).raw("\" width=\"");
+    html.text(format_args!("{:.2}", unit(end - from).max(0.7))).raw("\" height=\"10\"><title>");
+    title(html);
+    html.raw("</title></rect>");
 }
 
 fn place((from, end): (u64, u64)) -> String {
@@ -228,26 +227,34 @@ fn shares(shares: &[Share], used: (u64, u64), size: Option<u64>, palette: &Palet
     html.raw("</p>\n<svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"");
     html.text(format_args!("{} of {} in use; the table below has for what", short(used), short(whole)));
     html.raw("\">");
-    let range = (0, whole);
-    rect(range, range, whole, "ground", html);
-    html.raw("</rect>");
-    let mut from = 0;
+    let all = ((0, whole), whole);
+    let text = |text: String| move |html: &mut Html| html.text(text).end();
+    rect(
+        (0, whole),
+        all,
+        ["ground", ""],
+        text(format!("left: {}", about(whole.saturating_sub(used), tol))),
+        html,
+    );
+    let mut from = 0_u64;
     for share in &rows {
-        let end = from + share.bytes;
-        rect((from, end), range, whole, palette.class(&share.category), html);
-        let text = format!("{}: {}", share.category, about(share.bytes, share.tol));
-        html.raw("<title>").text(text).raw("</title></rect>");
+        let end = from.saturating_add(share.bytes);
+        let what = format!("{}: {}", share.category, about(share.bytes, share.tol));
+        rect((from, end), all, [palette.class(&share.category), ""], text(what), html);
         from = end;
     }
     // Of rounding alone a little is left over.
     if rest > tol.saturating_mul(2) {
-        rect((sum, used), range, whole, "unnamed", html);
-        html.raw("<title>").text(format_args!("not told: {}", about(rest, tol))).raw("</title></rect>");
+        rect(
+            (sum, used),
+            all,
+            ["unnamed", ""],
+            text(format!("not told what for: {}", about(rest, tol))),
+            html,
+        );
     }
-    if tol > 0 {
-        rect((used.saturating_sub(tol), used.saturating_add(tol).min(whole)), range, whole, "doubt", html);
-        html.raw("<title>").text(format_args!("give or take {}", short(tol))).raw("</title></rect>");
-    }
+    let doubt = (used.saturating_sub(tol), used.saturating_add(tol).min(whole));
+    rect(doubt, all, ["doubt", ""], text(format!("give or take {}", short(tol))), html);
     html.raw("</svg>\n");
     let mut entries: Vec<_> = rows
         .iter()
@@ -280,7 +287,7 @@ struct Entry<'a> {
 
 fn legend(rows: &[Entry<'_>], whole: u64, palette: &Palette, html: &mut Html) {
     html.raw(
-        "<table class=\"legend\"><thead><tr><th scope=\"col\">category</th><th scope=\"col\">bytes</th>",
+        "<div class=\"wide\"><table class=\"legend\"><thead><tr><th scope=\"col\">category</th><th scope=\"col\">bytes</th>",
     );
     html.raw("<th scope=\"col\">share</th>");
     if rows.iter().any(|row| row.count.is_some()) {
@@ -299,5 +306,5 @@ fn legend(rows: &[Entry<'_>], whole: u64, palette: &Palette, html: &mut Html) {
         }
         html.raw("</tr>\n");
     }
-    html.raw("</tbody></table>\n");
+    html.raw("</tbody></table></div>\n");
 }

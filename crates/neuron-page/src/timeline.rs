@@ -16,22 +16,23 @@ const HEIGHT: f64 = 300.0;
 struct Scale {
     first: u64,
     last: u64,
+    /// Where the last one ends.
+    end: u64,
     top: u64,
 }
 
 impl Scale {
     fn of(timeline: &Timeline, peak: u64) -> Self {
         let ats = || timeline.points.iter().map(|it| it.at).chain(timeline.failing.iter().map(|it| it.at));
-        let (first, last) = (ats().min().unwrap_or(0), ats().max().unwrap_or(1));
-        Self {
-            first,
-            last: last.max(first.saturating_add(1)),
-            top: timeline.limit.unwrap_or(0).max(peak).max(1),
-        }
+        let (first, last) = (ats().min().unwrap_or(0), ats().max().unwrap_or(0));
+        // What the last event changed is seen too.
+        let more = ((last - first) / 100).max(1);
+        let top = timeline.limit.unwrap_or(0).max(peak).max(1);
+        Self { first, last, end: last.saturating_add(more).max(first.saturating_add(1)), top }
     }
 
     fn x(&self, at: u64) -> f64 {
-        (at.saturating_sub(self.first)) as f64 / (self.last - self.first) as f64 * WIDTH
+        (at.saturating_sub(self.first)) as f64 / (self.end - self.first).max(1) as f64 * WIDTH
     }
 
     fn y(&self, bytes: u64) -> f64 {
@@ -143,7 +144,7 @@ fn figures(timeline: &Timeline, peak: &Point, scale: &Scale, palette: &Palette, 
     let last = before(scale.last);
     let columns = [("at the peak", Some(peak)), ("when it failed", failed), ("at the end", last)];
     let columns: Vec<_> = columns.into_iter().filter_map(|(name, point)| Some((name, point?))).collect();
-    html.raw("<table class=\"legend\"><thead><tr><th scope=\"col\">category</th>");
+    html.raw("<div class=\"wide\"><table class=\"legend\"><thead><tr><th scope=\"col\">category</th>");
     for (name, _) in &columns {
         html.raw("<th scope=\"col\">").text(name).raw("</th>");
     }
@@ -158,7 +159,7 @@ fn figures(timeline: &Timeline, peak: &Point, scale: &Scale, palette: &Palette, 
         }
         html.raw("</tr>\n");
     }
-    html.raw("</tbody></table>\n");
+    html.raw("</tbody></table></div>\n");
 }
 
 #[cfg(test)]

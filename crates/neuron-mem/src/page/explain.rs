@@ -3,7 +3,7 @@
 
 use neuron_abi::memory::Category;
 use neuron_explain::{Bar, Dump, Explanation, Facts, Stack, answer::Basis, facts::Failure};
-use neuron_page::{Axis, Block, Cell, Fact, HbmMap, Layout, Moment, Page, Point, Pool, Share, Table};
+use neuron_page::{Axis, Block, Cell, Fact, HbmMap, Layout, Page, Point, Pool, Share, Table};
 use neuron_page::{Timeline, Verdict};
 
 use super::fact;
@@ -140,18 +140,11 @@ fn timeline(facts: &Facts) -> Option<Timeline> {
     let points: Vec<Point> = points.collect();
     let (device, number, pid) = core;
     let process = pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
-    let (first, last) = (points.first()?, points.last()?);
-    let grown = last.bytes.first()?.checked_sub(*first.bytes.first()?).filter(|grown| *grown > 0);
     Some(Timeline {
-        label: format!(
-            "what ND {device} NC {number}{process} had in use at each load of a model, as printed"
-        ),
+        label: format!("In use by ND {device} NC {number}{process} at each load of a model, as printed"),
         axis: Axis::Events,
         categories: vec!["in use".to_owned()],
-        failing: grown.filter(|_| facts.failures.is_empty()).map(|grown| Moment {
-            at: last.at,
-            text: format!("nothing failed yet, but {} more than at the first load", human(grown)),
-        }),
+        failing: None,
         points,
         limit: None,
     })
