@@ -15,7 +15,7 @@ use crate::log::{Charge, OwnerRow, Record};
 use crate::owners::{Held, Listed};
 use crate::place::Placed;
 use crate::sync::{Arc, Weak};
-use crate::trace::{About, Bracket, EventNumber};
+use crate::trace::{About, Bracket, Change, EventNumber};
 use crate::transfer;
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
@@ -56,6 +56,7 @@ impl Drop for Shared {
         let request = self.memory.request();
         let about = about(request, self.usage, self.size(), None);
         let tracer = self.ledger.owner.tracer();
+        tracer.note(request.core, Change::Freed { pa: self.memory.pa() });
         self.freeing = tracer.begin_owned(EventNumber::FREE, request.core, about, &mut self.hint);
     }
 }
@@ -223,7 +224,7 @@ impl Dmem {
         Self(shared)
     }
 
-    fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Memory {
         &self.0.memory
     }
 
@@ -317,7 +318,10 @@ impl Dmem {
 
     fn traced(&self, event: EventNumber, bytes: usize) -> Bracket<'_> {
         let about = about(self.memory().request(), self.0.usage, bytes as u64, self.hint());
-        self.0.ledger.owner.tracer().begin(event, self.core(), about)
+        let tracer = self.0.ledger.owner.tracer();
+        let into = event == EventNumber::COPY_IN;
+        tracer.note(self.core(), Change::Copied { pa: self.memory().pa(), into, bytes: bytes as u64 });
+        tracer.begin(event, self.core(), about)
     }
 
     /// Maps it into this process, once; later calls return the same bytes, from the first one

@@ -9,6 +9,7 @@ use std::time::Instant;
 use neuron_abi::memory::Aggregate;
 use neuron_abi::status::NrtStatus;
 
+use super::note::{Change, Note};
 use super::record::{About, EventNumber, Lane, Record, Sink, What};
 use crate::error::DmemError;
 
@@ -92,6 +93,15 @@ impl Tracer {
         let (inner, about) = (Arc::clone(inner), About { hint: None, ..about });
         let (hint, status) = (hint.take(), NrtStatus::Success);
         Bracket(Some(Box::new(Open { inner, id, event, core, about, hint, status })))
+    }
+
+    /// Tells what happens to a piece of memory of a core to a sink that follows it.
+    pub(crate) fn note(&self, core: u32, change: Change<'_>) {
+        let Some(inner) = &self.0 else { return };
+        if inner.sink.follows_memory() {
+            let time_ns = (inner.clock)();
+            inner.sink.memory(&Note { time_ns, device: inner.device, core, change });
+        }
     }
 
     /// The parts of copies of a core.

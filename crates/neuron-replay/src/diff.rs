@@ -1,0 +1,1 @@
+//! Two traces side by side.
