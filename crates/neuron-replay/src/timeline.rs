@@ -17,11 +17,13 @@ pub(crate) struct Timeline<'a> {
     sink: &'a dyn Sink,
     now: u64,
     id: u64,
+    /// One allocation of each counter that was shown.
+    shown: Vec<Slot>,
 }
 
 impl<'a> Timeline<'a> {
     pub(crate) fn new(sink: &'a dyn Sink) -> Self {
-        Self { sink, now: 0, id: 0 }
+        Self { sink, now: 0, id: 0, shown: Vec::new() }
     }
 
     /// Runs the event, and shows what it did.
@@ -60,9 +62,13 @@ impl<'a> Timeline<'a> {
                 }
                 if let Some(slot) = replay.allocated(alloc.id) {
                     self.in_use(replay, &slot);
+                    if !self.shown.iter().any(|shown| counters(shown) == counters(&slot)) {
+                        self.shown.push(slot);
+                    }
                 }
             }
             Event::Free { .. } => about.iter().for_each(|slot| self.in_use(replay, slot)),
+            Event::Exit { .. } => self.shown.iter().for_each(|slot| self.in_use(replay, slot)),
             _ => {}
         }
         Ok(())
@@ -83,4 +89,9 @@ impl<'a> Timeline<'a> {
     fn record(&self, device: u8, core: u32, what: What<'_>) {
         self.sink.record(&Record { time_ns: self.now, device, core, thread: 1, what });
     }
+}
+
+/// Which counters an allocation moves.
+fn counters(slot: &Slot) -> (u8, u32, MemLocation, usize) {
+    (slot.device, slot.hbm, slot.location, slot.usage.aggregate().index())
 }

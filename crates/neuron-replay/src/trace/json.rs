@@ -22,8 +22,8 @@ pub(super) fn header(line: &[u8]) -> Result<Header<'static>, Fault> {
         source: Option<Text<'a>>,
         dropped: Option<u64>,
     }
-    let wire: Wire<'_> = serde_json::from_slice(line).map_err(|error| {
-        let (column, what) = fault(&error);
+    let parsed = object(line).and_then(|()| serde_json::from_slice(line).map_err(|error| fault(&error)));
+    let wire: Wire<'_> = parsed.map_err(|(column, what)| {
         (column, format!("{what}; a trace begins with a header such as {{\"v\":1,\"source\":\"...\"}}"))
     })?;
     match wire.v {
@@ -47,6 +47,7 @@ pub(super) fn header(line: &[u8]) -> Result<Header<'static>, Fault> {
 
 /// An event.
 pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Fault> {
+    object(line)?;
     let wire: Wire<'_> = serde_json::from_slice(line).map_err(|error| fault(&error))?;
     let kind = wire.event;
     let needs =
@@ -87,6 +88,15 @@ pub(super) fn event(line: &[u8]) -> Result<Event<'_>, Fault> {
         }
         Kind::Exit => Event::Exit { pid: wire.pid.unwrap_or(0), time },
     })
+}
+
+/// The parser would take a list for an object, too.
+fn object(line: &[u8]) -> Result<(), Fault> {
+    let at = line.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    match line.get(at) {
+        Some(b'{') => Ok(()),
+        _ => Err((at as u64 + 1, "no JSON object, which each line is".to_owned())),
+    }
 }
 
 /// Column of a key's value, 1 if it is not there. An escaped quote is not the end of a key, and a

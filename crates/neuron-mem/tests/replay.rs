@@ -1,0 +1,187 @@
+//! `replay` and `diff` as their users meet them, and the walk through them in `docs/replay.md`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should stop")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::Folder;
+use common::run::{Loaded, Ran, Timeline, command, load, neuron_mem};
+use neuron_mem::exit::Exit;
+use serde_json::Value;
+
+fn ran(line: &str, file: &Path, options: &str) -> Ran {
+    Ran::from(command(line).arg(file).args(options.split_whitespace()).output().unwrap())
+}
+
+fn replay(file: &Path, options: &str) -> Ran {
+    ran("replay", file, options)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+const SERVED: &str = concat!(
+    "{\"v\":1,\"instance\":\"trn1.2xlarge\",\"source\":\"test\"}\n",
+    "{\"event\":\"alloc\",\"id\":1,\"size\":9000000000,\"usage\":\"WEIGHT\",\"owner\":\"a\",\"hint\":\"w\"}\n",
+    "{\"event\":\"alloc\",\"id\":2,\"size\":6000000000,\"usage\":\"TENSOR\",\"owner\":\"b\",\"hint\":\"t\"}\n",
+);
+
+#[test]
+fn exit_codes_are_those_of_the_documentation() {
+    let folder = Folder::new();
+    let served = folder.raw("served.jsonl", SERVED.as_bytes());
+    replay(&served, "").done();
+    let more = format!("{SERVED}{{\"event\":\"alloc\",\"id\":3,\"size\":6000000000,\"hint\":\"late\"}}\n");
+    let refused = folder.raw("refused.jsonl", more.as_bytes());
+    let ran =
+        replay(&refused, "").failed(Exit::DoesNotFit, &["1 of 3 allocations refused, the first on line 4"]);
+    for words in ["`late`", "fragmented: ", "owners : `a` 8.4 GiB, `b` 5.6 GiB", "never freed"] {
+        assert!(ran.stdout.contains(words), "no {words:?} in {}", ran.stdout);
+    }
+    // Another instance is asked about, and has room; a what-if that has none is only told.
+    replay(&refused, "--instance trn2.3xlarge --what-if instance=trn1.2xlarge").done();
+
+    let bad = folder.raw("bad.jsonl", format!("{SERVED}{{\"event\":\"fly\"}}\n").as_bytes());
+    replay(&bad, "").failed(Exit::Input, &["bad.jsonl`: line 4, column 14: unknown variant `fly`"]);
+    replay(&folder.join("none"), "").failed(Exit::Input, &["cannot be opened"]);
+    replay(&served, "--instance p4d.24xlarge")
+        .refused(&["unknown instance type `p4d.24xlarge`", "trn1.2xlarge"]);
+    replay(&served, "--what-if page=3000").refused(&["--what-if page=3000", "power of two"]);
+    replay(&served, "--what-if fit=worst").refused(&["first or best"]);
+    let elsewhere = folder.raw("e.jsonl", SERVED.replace("trn1.2x", "trn9.2x").as_bytes());
+    replay(&elsewhere, "").refused(&["`trn9.2xlarge`", "--instance names another"]);
+    replay(&elsewhere, "--instance inf2.xlarge").done();
+}
+
+#[test]
+fn the_json_has_the_documented_fields() {
+    let folder = Folder::new();
+    let text = SERVED.replace("6000000000", "60000000000");
+    let file = folder.raw("t.jsonl", text.as_bytes());
+    let timeline = folder.join("timeline.json");
+    let options = format!("--json --what-if fit=best --timeline {}", timeline.display());
+    let report = json(&replay(&file, &options).failed(Exit::DoesNotFit, &[]).stdout);
+    let docs =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay.md")).unwrap();
+    let mut fields = Vec::new();
+    collect(&report, &mut fields);
+    for field in fields {
+        assert!(docs.contains(&format!("\"{field}\"")), "{field} is not documented");
+    }
+    assert_eq!(report["columns"].as_array().unwrap().len(), 2);
+    assert_eq!(report["columns"][0]["refusals"][0]["cause"], "full");
+    let shown = json(&fs::read_to_string(&timeline).unwrap());
+    let events = shown["traceEvents"].as_array().unwrap();
+    assert_eq!(report["timeline"]["events"], events.len());
+    assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == "HBM 0"));
+    let refused = events.iter().find(|event| event["args"]["status"] == "NRT_RESOURCE");
+    assert!(refused.is_some(), "{shown}");
+    // What is no timeline is not replaced.
+    replay(&file, &format!("--timeline {}", file.display())).refused(&["is no timeline of ours"]);
+}
+
+fn collect(value: &Value, fields: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => object.iter().for_each(|(field, value)| {
+            fields.push(field.clone());
+            collect(value, fields);
+        }),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, fields)),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_load_writes_a_trace_by_option_or_environment_and_a_failed_one_too() {
+    let folder = Folder::new();
+    let model = folder.tensors("m.safetensors", &[("a", 3_000_000), ("b", 8)]);
+    let by_option = folder.join("option.jsonl");
+    let loaded =
+        Loaded::of(&load(&model, &format!("--json --trace {}", by_option.display())).done(), &[3_000_000, 8]);
+    let lines = fs::read_to_string(&by_option).unwrap().lines().count();
+    let file = by_option.display().to_string();
+    assert_eq!(loaded.trace, Some(Timeline { file, events: lines - 1 }));
+    let report = json(&replay(&by_option, "--json").done());
+    assert_eq!((&report["allocations"], &report["frees"]), (&2.into(), &2.into()));
+    assert_eq!(
+        (&report["columns"][0]["same_address"], &report["columns"][0]["other_address"]),
+        (&2.into(), &0.into())
+    );
+    assert_eq!(report["copied_bytes"], 2 * 3_000_008);
+
+    let by_environment = folder.join("environment.jsonl");
+    let output = command("load").arg(&model).env("NEURON_MEM_TRACE", &by_environment).output().unwrap();
+    let text = Ran::from(output).done();
+    assert!(text.ends_with(&format!("events in `{}`\n", by_environment.display())), "{text}");
+    replay(&by_environment, "").done();
+
+    let large = folder.sparse("large.safetensors", &[("a", 9 << 30), ("b", 9 << 30)]);
+    let failed = folder.join("failed.jsonl");
+    let options = format!("--cores 0 --trace {}", failed.display());
+    let note = format!("its trace is in `{}`", failed.display());
+    load(&large, &options).failed(Exit::DoesNotFit, &[&note]);
+    let report = json(&replay(&failed, "--json --instance trn2.3xlarge").done());
+    assert_eq!(
+        (&report["recorded_refusals"], &report["columns"][0]["would_be_served"]),
+        (&1.into(), &1.into())
+    );
+    replay(&failed, "").failed(Exit::DoesNotFit, &["1 of 2 allocations refused"]);
+}
+
+#[test]
+fn a_usage_log_becomes_a_trace() {
+    let folder = Folder::new();
+    let (log, trace) = (folder.join("usage.log"), folder.join("t.jsonl"));
+    let output = command("load").env("NEURON_MEM_LOG", &log).output().unwrap();
+    Ran::from(output).done();
+    let text = ran("log", &log, &format!("--trace {}", trace.display())).done();
+    assert!(text.ends_with(&format!("\ntrace `{}`: 187 events\n", trace.display())), "{text}");
+    let report = json(&replay(&trace, "--json").done());
+    assert_eq!((&report["source"], &report["allocations"]), (&"usage log".into(), &93.into()));
+    assert_eq!(report["columns"][0]["other_address"], 0);
+    let same = json(&Ran::from(command("diff").arg(&log).arg(&trace).arg("--json").output().unwrap()).done());
+    assert_eq!((&same["memory"], &same["total"]["a"]), (&Value::Array(vec![]), &99_898_368.into()));
+    Ran::from(command("diff").arg(&log).arg(folder.raw("x", b"hello")).output().unwrap())
+        .failed(Exit::Input, &["cannot be compared", "no trace"]);
+}
+
+#[test]
+fn a_log_of_rmm_is_replayed() {
+    let folder = Folder::new();
+    let text =
+        "Thread,Time,Action,Pointer,Size,Stream\n1,0,allocate,0x7f00,4096,0x0\n1,0,free,0x7f00,4096,0x0\n";
+    let file = folder.raw("rmm.csv", text.as_bytes());
+    let report = json(&replay(&file, "--from rmm-csv --json").done());
+    assert_eq!(
+        (&report["source"], &report["allocations"], &report["frees"]),
+        (&"RMM".into(), &1.into(), &1.into())
+    );
+    replay(&file, "").failed(Exit::Input, &["line 1, column 1", "no JSON object"]);
+}
+
+/// Runs every command of the page, in order, and compares what it shows with the block behind it.
+#[test]
+fn the_page_shows_what_the_commands_show() {
+    let folder = Folder::new();
+    fs::create_dir(folder.join("target")).unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay.md");
+    let docs = fs::read_to_string(&page).unwrap();
+    let (mut compared, mut last) = (0, None);
+    let mut lines = docs.lines();
+    while let Some(line) = lines.next() {
+        if let Some(args) = line.strip_prefix("    cargo run --release -- ") {
+            let output = command(args).current_dir(folder.path()).output().unwrap();
+            last = Some(Ran::from(output).done());
+        } else if line == "```text" {
+            let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            assert_eq!(format!("{}\n", block.join("\n")), last.take().unwrap(), "in {}", page.display());
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 2);
+    assert!(neuron_mem("replay --help").done().contains("--what-if"));
+}
