@@ -39,7 +39,7 @@ fn exit_codes_are_those_of_the_documentation() {
     let refused = folder.raw("refused.jsonl", more.as_bytes());
     let ran =
         replay(&refused, "").failed(Exit::DoesNotFit, &["1 of 3 allocations refused, the first on line 4"]);
-    for words in ["`late`", "fragmented: ", "owners : `a` 8.4 GiB, `b` 5.6 GiB", "never freed"] {
+    for words in ["`late`", "full: ", "owners:  `a` 8.4 GiB, `b` 5.6 GiB", "never freed"] {
         assert!(ran.stdout.contains(words), "no {words:?} in {}", ran.stdout);
     }
     // Another instance is asked about, and has room; a what-if that has none is only told.

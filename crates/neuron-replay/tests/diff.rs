@@ -140,6 +140,6 @@ fn a_file_that_is_neither_says_so() {
     assert!(matches!(State::read(&path), Err(DiffError::Log(_))));
     fs::write(&path, "{\"v\":1}\n{\"event\":\"free\",\"id\":1}").unwrap();
     let error = State::read(&path).unwrap_err().to_string();
-    assert!(error.starts_with("line 2, column 21: id 1 is of nothing"), "{error}");
+    assert!(error.starts_with("line 2, column 22: id 1 is of nothing"), "{error}");
     assert!(matches!(State::read(&folder.path().join("no")), Err(DiffError::Io(_))));
 }

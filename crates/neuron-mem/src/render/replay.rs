@@ -260,8 +260,8 @@ fn refused(text: &mut String, column: &ColumnOutcome, refusal: &Refusal) -> std:
             writeln!(text, "  an alignment above 2 GiB, or any for host memory, is refused")?
         }
     }
-    holders(text, "owners ", &refusal.top_owners)?;
-    holders(text, "largest", &refusal.top_hints)?;
+    holders(text, "owners:", &refusal.top_owners)?;
+    holders(text, "largest:", &refusal.top_hints)?;
     if let Some(graph) = &refusal.loading {
         writeln!(text, "  while {} was loaded", Shown(graph))?;
     }
@@ -284,7 +284,7 @@ fn holders(text: &mut String, what: &str, holders: &[Holder]) -> std::fmt::Resul
             if holder.count == 1 { String::new() } else { format!(" in {}", thousands(holder.count)) };
         format!("{} {}{times}", Shown(&holder.name), human(holder.bytes))
     });
-    writeln!(text, "  {what}: {}", shown.collect::<Vec<_>>().join(", "))
+    writeln!(text, "  {what:<8} {}", shown.collect::<Vec<_>>().join(", "))
 }
 
 /// A difference with its sign.
