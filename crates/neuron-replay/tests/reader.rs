@@ -1,6 +1,6 @@
 //! What is read, what is refused, and where the message says that it is.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should stop")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot set itself up should stop")]
 
 use neuron_abi::memory::{MemLocation, UsageType};
 use neuron_replay::replay::{Options, run};

@@ -32,7 +32,7 @@ pub struct Hbm {
 
 #[derive(Debug)]
 enum Pools {
-    Driver(Channel),
+    Driver(Box<Channel>),
     BestFit(BestFitChannel),
 }
 
@@ -63,7 +63,7 @@ impl Hbm {
     /// multiples of: the driver's own page is 4096, and anything below counts as that.
     pub fn new(range: HbmRange, params: &PoolParams, fit: Fit, page: u64) -> Self {
         let pools = match fit {
-            Fit::First => Pools::Driver(Channel::new(range.base, range.size, params)),
+            Fit::First => Pools::Driver(Box::new(Channel::new(range.base, range.size, params))),
             Fit::Best => Pools::BestFit(BestFitChannel::new(range.base, range.size, params)),
         };
         let mut hbm = Self { pools, page: page.max(neuron_abi::arch::PAGE_SIZE) };

@@ -2,7 +2,7 @@
 //! freed in them was there when they begin, and is allocated first, lowest address first (our
 //! choice). What came before them and never goes is not known.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
 use neuron_abi::memory::MemLocation;
 
@@ -20,11 +20,13 @@ pub fn of_log(log: &LogFile, mut take: impl FnMut(&Event<'_>)) {
     let device = u8::try_from(log.device()).unwrap_or_default();
     let mut names = Names::default();
     let mut before: BTreeMap<u64, log::Event> = BTreeMap::new();
-    let mut living: HashMap<u64, ()> = HashMap::new();
+    let mut living = HashSet::new();
     for event in log.events_from(0) {
         match event.action {
-            Action::Alloc => drop(living.insert(event.pa, ())),
-            Action::Free if living.remove(&event.pa).is_none() => {
+            Action::Alloc => {
+                living.insert(event.pa);
+            }
+            Action::Free if !living.remove(&event.pa) => {
                 before.entry(event.pa).or_insert(event);
             }
             Action::Free => {}
