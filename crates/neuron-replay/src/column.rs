@@ -61,7 +61,11 @@ const WHOLE: u64 = 1_000_000;
 fn fragmentation(hbm: &Hbm) -> u64 {
     let [(free, largest), _] = hbm.room();
     // Below 2^44 bytes, so that nothing overflows.
-    if free == 0 { 0 } else { WHOLE - largest * WHOLE / free }
+    (largest * WHOLE).checked_div(free).map_or(0, |whole| WHOLE - whole)
+}
+
+fn hint_of(slot: &Slot) -> &str {
+    slot.hint.as_deref().unwrap_or("-")
 }
 
 fn share(millionths: u64) -> f64 {
@@ -307,14 +311,14 @@ impl Column {
             hbm: slot.hbm,
             core: slot.core,
             usage: slot.usage.name(),
-            owner: ledger.owners.text(slot.owner).to_string(),
-            hint: ledger.hints.text(slot.hint).to_string(),
+            owner: ledger.owners.text(slot.owner).to_owned(),
+            hint: hint_of(slot).to_owned(),
             free,
             largest_hole,
             largest_aligned,
             missing,
-            top_owners: holders(&|slot| ledger.owners.text(slot.owner).to_string()),
-            top_hints: holders(&|slot| ledger.hints.text(slot.hint).to_string()),
+            top_owners: holders(&|slot| ledger.owners.text(slot.owner).to_owned()),
+            top_hints: holders(&|slot| hint_of(slot).to_owned()),
             loading: context.loading.clone(),
             after_mark: context.mark.clone(),
         };
@@ -341,7 +345,7 @@ impl Column {
         let of_device = self.scenario.geometry().hbm.len().max(1);
         let mut owners: Vec<Peak> = (0..)
             .zip(&self.meters.owners)
-            .map(|(symbol, meter)| peak((ledger.owners.text(symbol).to_string(), meter)))
+            .map(|(symbol, meter)| peak((ledger.owners.text(symbol).to_owned(), meter)))
             .collect();
         owners.retain(|peak| peak.bytes > 0);
         owners.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));

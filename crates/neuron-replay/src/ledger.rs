@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use neuron_abi::memory::{MemLocation, UsageType};
 
-use crate::names::{Names, Symbol};
+use crate::names::{Names, Symbol, cut};
+use crate::numbers::ByNumber;
 use crate::trace::{Alloc, Wrong};
 
 /// Owners that are counted by name; those beyond are `(other)` (our choice).
@@ -27,7 +28,8 @@ pub(crate) struct Slot {
     pub(crate) core: u32,
     pub(crate) usage: UsageType,
     pub(crate) owner: Symbol,
-    pub(crate) hint: Symbol,
+    /// The first bytes of its name.
+    pub(crate) hint: Option<String>,
     pub(crate) pa: Option<u64>,
     pid: u64,
     /// Others of the process.
@@ -41,11 +43,10 @@ pub(crate) struct Slot {
 pub(crate) struct Ledger {
     slots: Vec<Slot>,
     vacant: Vec<u32>,
-    by_id: HashMap<u64, u32>,
+    by_id: HashMap<u64, u32, ByNumber>,
     /// The newest of each process.
     processes: HashMap<u64, u32>,
     pub(crate) owners: Names,
-    pub(crate) hints: Names,
 }
 
 impl Default for Ledger {
@@ -53,11 +54,9 @@ impl Default for Ledger {
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
-            by_id: HashMap::new(),
+            by_id: HashMap::default(),
             processes: HashMap::new(),
             owners: Names::new(OWNERS),
-            // Bounded by what lives, as each is forgotten with the last that has it.
-            hints: Names::new(usize::MAX),
         }
     }
 }
@@ -66,8 +65,8 @@ impl Ledger {
     /// A slot for what is allocated on this line.
     pub(crate) fn open(&mut self, line: u64, alloc: &Alloc<'_>) -> u32 {
         let &Alloc { id, size, align, location, device, hbm, core, usage, pa, pid, .. } = alloc;
-        let owner = self.owners.take(alloc.owner.as_deref());
-        let hint = self.hints.take(alloc.hint.as_deref());
+        let owner = self.owners.number(alloc.owner.as_deref());
+        let hint = alloc.hint.as_deref().map(cut);
         let index = self.vacant.pop().unwrap_or(self.slots.len() as u32);
         let behind = self.processes.insert(pid, index).unwrap_or(END);
         let slot = Slot {
@@ -81,7 +80,7 @@ impl Ledger {
             core,
             usage,
             owner,
-            hint,
+            hint: hint.map(str::to_owned),
             pa,
             pid,
             before: END,
@@ -124,9 +123,8 @@ impl Ledger {
     pub(crate) fn close(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         slot.living = false;
-        let Slot { id, hint, pid, before, behind, .. } = *slot;
+        let Slot { id, pid, before, behind, .. } = *slot;
         self.by_id.remove(&id);
-        self.hints.release(hint);
         // Owners stay: they have peaks.
         if let Some(newer) = self.slots.get_mut(before as usize) {
             newer.behind = behind;
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_used_again_and_its_hint_forgotten() {
+    fn a_slot_is_used_again_with_another_hint() {
         let mut ledger = ledger(&[(1, 0), (2, 0)]);
         let first = ledger.find(1).unwrap();
         ledger.close(first);
@@ -192,7 +190,6 @@ mod tests {
         let mut reader = Reader::new(text.as_bytes(), Format::Native).unwrap();
         let Some(Event::Alloc(alloc)) = reader.next_event().unwrap() else { panic!("no allocation") };
         assert_eq!(again.open(2, &alloc), first);
-        let hint = again.slot(first).unwrap().hint;
-        assert_eq!(&*again.hints.text(hint), "new");
+        assert_eq!(again.slot(first).unwrap().hint.as_deref(), Some("new"));
     }
 }

@@ -38,6 +38,7 @@ pub mod diff;
 mod ledger;
 mod meters;
 mod names;
+mod numbers;
 pub mod outcome;
 pub mod pools;
 pub mod replay;

@@ -73,12 +73,12 @@ impl Replay {
             }
             Event::Mark { name, .. } => self.context.mark = Some(name.clone().into_owned()),
             Event::Load { graph, .. } => {
-                let owner = self.ledger.owners.take(Some(graph));
+                let owner = self.ledger.owners.number(Some(graph));
                 self.graphs.insert(owner, true);
                 self.context.loading = Some(graph.clone().into_owned());
             }
             Event::Unload { graph, .. } => {
-                let owner = self.ledger.owners.take(Some(graph));
+                let owner = self.ledger.owners.number(Some(graph));
                 self.graphs.insert(owner, false);
                 if self.context.loading.as_deref() == Some(graph) {
                     self.context.loading = None;
@@ -160,7 +160,7 @@ impl Replay {
             (*count, *bytes) = (*count + 1, bytes.saturating_add(slot.size));
         }
         let leak = |(owner, leaked): (&Symbol, &Leaked)| Leak {
-            owner: self.ledger.owners.text(*owner).to_string(),
+            owner: self.ledger.owners.text(*owner).to_owned(),
             unloaded: self.graphs.get(owner) == Some(&false),
             at_exit: leaked.at_exit.0,
             at_exit_bytes: leaked.at_exit.1,

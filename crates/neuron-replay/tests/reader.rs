@@ -292,8 +292,9 @@ fn a_trace_cut_at_any_byte_is_read_up_to_there_or_refused_with_line_and_column()
         let newlines = cut.iter().filter(|&&byte| byte == b'\n').count();
         let last = cut.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
         let whole = last.is_empty() && newlines > 0 || lines.iter().any(|line| line.as_bytes() == last);
-        let outcome = Reader::new(cut, Format::Native)
-            .and_then(|mut reader| run(&mut reader, &[scenario.clone()], &Options::default(), None));
+        let outcome = Reader::new(cut, Format::Native).and_then(|mut reader| {
+            run(&mut reader, std::slice::from_ref(&scenario), &Options::default(), None)
+        });
         match outcome {
             Ok(_) => assert!(whole, "{end}"),
             Err(error) => {

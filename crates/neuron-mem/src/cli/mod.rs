@@ -396,7 +396,11 @@ mod tests {
                 Command::Rings(args) => args.machine,
                 Command::TraceCopy(args) => args.machine,
                 Command::Doctor(args) => args.machine,
-                Command::Log(_) | Command::Explain(_) | Command::Plan(_) | Command::Replay(_) | Command::Diff(_) => {
+                Command::Log(_)
+                | Command::Explain(_)
+                | Command::Plan(_)
+                | Command::Replay(_)
+                | Command::Diff(_) => {
                     unreachable!("not asked for")
                 }
             };

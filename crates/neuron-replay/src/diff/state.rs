@@ -163,16 +163,12 @@ impl Living {
 
 fn held(ledger: &Ledger, slot: &Slot) -> Held {
     let on_host = slot.location == MemLocation::Host;
-    let is_named = slot.hint != crate::names::NONE;
-    let name = match is_named {
-        true => ledger.hints.text(slot.hint).to_string(),
-        false => format!("({})", slot.usage.name()),
-    };
+    let name = slot.hint.clone().unwrap_or_else(|| format!("({})", slot.usage.name()));
     Held {
         category: if on_host { "host memory" } else { slot.usage.aggregate().name() },
-        owner: ledger.owners.text(slot.owner).to_string(),
+        owner: ledger.owners.text(slot.owner).to_owned(),
         name,
-        is_named,
+        is_named: slot.hint.is_some(),
         place: Place { device: slot.device, hbm: (!on_host).then_some(slot.hbm), core: slot.core },
         bytes: slot.size,
     }

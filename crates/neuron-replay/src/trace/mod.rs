@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `reader` | [`Reader`]: lines, their numbers, and what holds across them |
 //! | `json` | a line of our own format |
+//! | `compact` | the same, quickly, of a line as this project writes it |
 //! | `rmm` | a line of the log of RMM, the RAPIDS memory manager |
 //! | `error` | [`TraceError`]: line, column, and what was expected |
 //!
 //! Writing is `neuron_dmem::trace::events`'s, and so are the types of events.
 
+mod compact;
 mod error;
 mod json;
 mod reader;

@@ -4,7 +4,7 @@ use std::io::{BufRead, Read as _};
 
 use super::error::{TraceError, Wrong};
 use super::rmm::Rmm;
-use super::{Event, Header, json};
+use super::{Event, Header, compact, json};
 
 /// Bytes of the longest line (our choice).
 pub const MAX_LINE: usize = 64 << 10;
@@ -71,7 +71,7 @@ impl<R: BufRead> Reader<R> {
         let number = self.number;
         let at = |(column, what)| TraceError::Line { line: number, column, what };
         let event = match &mut self.rmm {
-            None => json::event(&self.line),
+            None => compact::event(&self.line).map_or_else(|| json::event(&self.line), Ok),
             Some(rmm) => rmm.event(&self.line),
         }
         .map_err(at)?;
