@@ -89,7 +89,7 @@ impl Allocator {
         let id = OwnerId::new();
         let model = memory.owners().register(id, kind, core, label, listed, before);
         if model.is_some() {
-            memory.tracer().note(core, Change::Loading { model: label });
+            memory.tracer().note(core, || Change::Loading { model: label });
         }
         let (memory, label) = (Arc::clone(memory), Box::from(label));
         Ok(Self { memory, kind, core, label, model, live, row, id, gone: false })
@@ -139,23 +139,20 @@ impl Allocator {
         };
         self.memory.failures().handle(|| {
             let event = self.traced(request, hbm);
-            event.close(self.noted(request, hbm, self.attempt(request, hbm)))
+            let outcome = self.attempt(request, hbm);
+            self.note(request, hbm, &outcome);
+            event.close(outcome)
         })
     }
 
     /// Tells a sink that follows memory what came of a request.
-    pub(crate) fn noted(
-        &self,
-        request: &AllocRequest<'_>,
-        hbm: u32,
-        outcome: Result<Dmem, DmemError>,
-    ) -> Result<Dmem, DmemError> {
-        let location = if request.host { MemLocation::Host } else { MemLocation::Device };
-        let AllocRequest { usage, size, align, hint, .. } = *request;
-        let (owner, pa) = (Some(&*self.label), outcome.as_ref().ok().map(|dmem| dmem.memory().pa()));
-        let asked = Change::Asked { location, hbm, size, align, usage, hint, owner, pa };
-        self.memory.tracer().note(self.core, asked);
-        outcome
+    pub(crate) fn note(&self, request: &AllocRequest<'_>, hbm: u32, outcome: &Result<Dmem, DmemError>) {
+        self.memory.tracer().note(self.core, || {
+            let location = if request.host { MemLocation::Host } else { MemLocation::Device };
+            let AllocRequest { usage, size, align, hint, .. } = *request;
+            let (owner, pa) = (Some(&*self.label), outcome.as_ref().ok().map(|dmem| dmem.memory().pa()));
+            Change::Asked { location, hbm, size, align, usage, hint, owner, pa }
+        });
     }
 
     /// Begins the event of an allocation.
@@ -207,7 +204,7 @@ impl Allocator {
         self.memory.log().owner_left(self.row);
         self.memory.budgets().owner_left(self.id);
         if self.kind == AllocatorKind::Model {
-            self.memory.tracer().note(self.core, Change::Unloaded { model: &self.label });
+            self.memory.tracer().note(self.core, || Change::Unloaded { model: &self.label });
         }
         let unlisted = Unlisted(self.live.unlist());
         let gone = Gone { kind: self.kind, core: self.core, label: self.label.clone() };

@@ -233,7 +233,9 @@ impl Allocator {
         let hbm = self.memory().device().geometry().hbm_of_core(self.core()).unwrap_or(0);
         let attempt = || {
             let event = self.traced(&request, hbm);
-            event.close(self.noted(&request, hbm, self.page_at_floor(&request, hbm, number)))
+            let outcome = self.page_at_floor(&request, hbm, number);
+            self.note(&request, hbm, &outcome);
+            event.close(outcome)
         };
         self.memory().failures().handle(attempt)
     }

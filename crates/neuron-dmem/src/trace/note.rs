@@ -41,11 +41,15 @@ pub enum Change<'a> {
     /// Memory is about to go back to the driver. Told before it does: whoever gets the address next
     /// is told after it.
     Freed {
+        /// Host or device.
+        location: MemLocation,
         /// Physical address.
         pa: u64,
     },
-    /// A copy to or from memory begins.
+    /// A copy to or from memory begins; of a batch one for each memory in it.
     Copied {
+        /// Host or device.
+        location: MemLocation,
         /// Physical address of the memory, not of the bytes.
         pa: u64,
         /// To the memory, or from it.

@@ -13,7 +13,7 @@ pub trait Sink: Send + Sync {
     /// Takes one.
     fn record(&self, record: &Record<'_>);
 
-    /// Whether it is of use to call [`memory`](Self::memory). Asked before anything is made for it.
+    /// Whether it is of use to call [`memory`](Self::memory). Asked once for each device.
     fn follows_memory(&self) -> bool {
         false
     }

@@ -40,6 +40,7 @@ pub(crate) struct Tracer(Option<Arc<Inner>>);
 
 struct Inner {
     sink: Arc<dyn Sink>,
+    follows_memory: bool,
     clock: Clock,
     device: u8,
     /// Held from reading what is in use until it is recorded: the last record is the truth.
@@ -62,9 +63,10 @@ impl Inner {
 impl Tracer {
     /// Records of the device go to the sink, if there is one; `clock` is for tests.
     pub(crate) fn new(device: u8, sink: Option<Arc<dyn Sink>>, clock: Option<Clock>) -> Self {
-        let inner = |sink| {
+        let inner = |sink: Arc<dyn Sink>| {
             let clock = clock.unwrap_or_else(|| Arc::new(monotonic));
-            Arc::new(Inner { sink, clock, device, gauges: Mutex::new(()) })
+            let follows_memory = sink.follows_memory();
+            Arc::new(Inner { sink, follows_memory, clock, device, gauges: Mutex::new(()) })
         };
         Self(sink.map(inner))
     }
@@ -96,11 +98,12 @@ impl Tracer {
     }
 
     /// Tells what happens to a piece of memory of a core to a sink that follows it.
-    pub(crate) fn note(&self, core: u32, change: Change<'_>) {
+    #[inline]
+    pub(crate) fn note<'a>(&self, core: u32, change: impl FnOnce() -> Change<'a>) {
         let Some(inner) = &self.0 else { return };
-        if inner.sink.follows_memory() {
+        if inner.follows_memory {
             let time_ns = (inner.clock)();
-            inner.sink.memory(&Note { time_ns, device: inner.device, core, change });
+            inner.sink.memory(&Note { time_ns, device: inner.device, core, change: change() });
         }
     }
 

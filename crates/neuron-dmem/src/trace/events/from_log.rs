@@ -19,27 +19,28 @@ pub fn header_of(log: &LogFile) -> Header<'static> {
 pub fn of_log(log: &LogFile, mut take: impl FnMut(&Event<'_>)) {
     let device = u8::try_from(log.device()).unwrap_or_default();
     let mut names = Names::default();
-    let mut before: BTreeMap<u64, log::Event> = BTreeMap::new();
+    let mut before: BTreeMap<(MemLocation, u64), log::Event> = BTreeMap::new();
     let mut living = HashSet::new();
     for event in log.events_from(0) {
         match event.action {
             Action::Alloc => {
-                living.insert(event.pa);
+                living.insert((event.location, event.pa));
             }
-            Action::Free if !living.remove(&event.pa) => {
-                before.entry(event.pa).or_insert(event);
+            Action::Free if !living.remove(&(event.location, event.pa)) => {
+                before.entry((event.location, event.pa)).or_insert(event);
             }
             Action::Free => {}
         }
     }
+    let at = |event: &log::Event| Some((device, event.location, event.pa));
     for event in before.values() {
-        take(&alloc(names.give(device, Some(event.pa)), device, event));
+        take(&alloc(names.give(at(event)), device, event));
     }
     for event in log.events_from(0) {
         match event.action {
-            Action::Alloc => take(&alloc(names.give(device, Some(event.pa)), device, &event)),
+            Action::Alloc => take(&alloc(names.give(at(&event)), device, &event)),
             Action::Free => {
-                if let Some(id) = names.take(device, event.pa) {
+                if let Some(id) = names.take((device, event.location, event.pa)) {
                     take(&Event::Free { id, time: None });
                 }
             }

@@ -200,7 +200,7 @@ impl State {
         let named = |name: &str| (!name.is_empty()).then(|| Cow::Owned(name.to_owned()));
         let event = match note.change {
             Change::Asked { location, hbm, size, align, usage, hint, owner, pa } => {
-                let id = self.names.give(device, pa);
+                let id = self.names.give(pa.map(|pa| (device, location, pa)));
                 Some(Event::Alloc(Alloc {
                     id,
                     size,
@@ -218,10 +218,14 @@ impl State {
                     time,
                 }))
             }
-            Change::Freed { pa } => self.names.take(device, pa).map(|id| Event::Free { id, time }),
-            Change::Copied { pa, into, bytes } => {
+            Change::Freed { location, pa } => {
+                self.names.take((device, location, pa)).map(|id| Event::Free { id, time })
+            }
+            Change::Copied { location, pa, into, bytes } => {
                 let direction = if into { Direction::In } else { Direction::Out };
-                self.names.of(device, pa).map(|id| Event::Copy(Copy { id, bytes, direction, time }))
+                self.names
+                    .of((device, location, pa))
+                    .map(|id| Event::Copy(Copy { id, bytes, direction, time }))
             }
             Change::Loading { model } => named(model).map(|graph| Event::Load { graph, time }),
             Change::Unloaded { model } => named(model).map(|graph| Event::Unload { graph, time }),
@@ -252,6 +256,8 @@ impl Drop for EventTrace {
 
 #[cfg(test)]
 mod tests {
+    use neuron_abi::memory::MemLocation;
+
     use super::*;
 
     #[test]
@@ -267,7 +273,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let trace = EventTrace::create(&path, &Header::of("test", None)).unwrap();
-        for change in [Change::Freed { pa: 7 }, Change::Copied { pa: 7, into: true, bytes: 1 }] {
+        let location = MemLocation::Device;
+        let freed = Change::Freed { location, pa: 7 };
+        for change in [freed, Change::Copied { location, pa: 7, into: true, bytes: 1 }] {
             trace.memory(&Note { time_ns: 1, device: 0, core: 0, change });
         }
         trace.memory(&Note { time_ns: 2, device: 0, core: 0, change: Change::Loading { model: "" } });
