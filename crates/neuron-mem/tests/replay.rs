@@ -7,8 +7,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::Folder;
+use common::llama::{LLAMA_8B, write_sparse};
 use common::run::{Loaded, Ran, Timeline, command, load, neuron_mem};
+use common::{Folder, minilm};
 use neuron_mem::exit::Exit;
 use serde_json::Value;
 
@@ -130,6 +131,59 @@ fn a_load_writes_a_trace_by_option_or_environment_and_a_failed_one_too() {
         (&1.into(), &1.into())
     );
     replay(&failed, "").failed(Exit::DoesNotFit, &["1 of 2 allocations refused"]);
+}
+
+/// What `plan` says of an HBM, and where it put each block, a replay says again; of a model that does
+/// not fit it names the same block, and tells on what it would.
+#[test]
+fn a_plan_becomes_a_trace_that_comes_out_at_its_addresses() {
+    let folder = Folder::new();
+    let small = folder.join("minilm.safetensors");
+    write_sparse(&small, &minilm::tensors());
+    let large = folder.join("llama");
+    LLAMA_8B.write(&large);
+    let trace = folder.join("t.jsonl");
+    let plan = |model: &Path, options: &str| {
+        ran("plan", model, &format!("{options} --json --trace {}", trace.display()))
+    };
+    for (model, options) in [
+        (&small, ""),
+        (&small, "--instance trn2.3xlarge --placement replicate --kv-bytes 1G --scratchpad-page 96M"),
+        (&large, "--instance inf2.48xlarge --tp 16 --code-bytes 60M --scratchpad-private 3M"),
+    ] {
+        let planned = json(&plan(model, options).done());
+        let blocks: u64 =
+            planned["terms"].as_array().unwrap().iter().map(|term| number(term, "blocks")).sum();
+        let report = json(&replay(&trace, "--json").done());
+        let column = &report["columns"][0];
+        assert_eq!(
+            (number(&report, "allocations"), number(column, "same_address")),
+            (blocks, blocks),
+            "{options}"
+        );
+        assert_eq!(report["source"], "neuron-mem plan");
+        let hbms = column["hbms"].as_array().unwrap();
+        let wanted = planned["hbms"].as_array().unwrap().iter().filter(|hbm| number(hbm, "placed") > 0);
+        let wanted: Vec<_> = wanted.map(|hbm| (&hbm["device"], &hbm["hbm"], &hbm["placed"])).collect();
+        let found: Vec<_> = hbms.iter().map(|hbm| (&hbm["device"], &hbm["hbm"], &hbm["bytes"])).collect();
+        assert_eq!(found, wanted, "{options}");
+        let lines = fs::read_to_string(&trace).unwrap().lines().count() as u64;
+        assert_eq!(number(&planned["trace"], "events"), lines - 1);
+    }
+
+    let planned = json(&plan(&large, "--cores 0 --kv-bytes 2G").failed(Exit::DoesNotFit, &[]).stdout);
+    let refused = &planned["hbms"][0]["refused"];
+    let report =
+        json(&replay(&trace, "--json --what-if instance=trn2.3xlarge").failed(Exit::DoesNotFit, &[]).stdout);
+    let first = &report["columns"][0]["refusals"][0];
+    assert_eq!((&refused["name"], &first["hint"]), (&"KV cache".into(), &"KV cache".into()));
+    assert_eq!(refused["largest_hole"], first["largest_hole"]);
+    assert_eq!(report["columns"][1]["refused"], 0, "24 GiB are enough");
+    ran("plan", &small, &format!("--trace {}", small.display())).refused(&["is no trace of ours"]);
+}
+
+fn number(object: &Value, field: &str) -> u64 {
+    object[field].as_u64().unwrap()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = Exit::help())]
 pub struct ReplayArgs {
-    /// A trace that `load --trace`, `log --trace`, or a program with NEURON_MEM_TRACE wrote
+    /// A trace that `load --trace`, `plan --trace`, `log --trace`, or a program with NEURON_MEM_TRACE wrote
     pub trace: PathBuf,
 
     /// What the trace is written in
