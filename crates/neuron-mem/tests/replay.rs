@@ -6,11 +6,18 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::llama::{LLAMA_8B, write_sparse};
 use common::run::{Loaded, Ran, Timeline, command, load, neuron_mem};
 use common::{Folder, minilm};
+use neuron_abi::memory::UsageType;
+use neuron_dmem::report::{Files, Form, Origin};
+use neuron_dmem::trace::events::{EventTrace, Header};
+use neuron_dmem::{AllocRequest, Allocator, AllocatorKind, DeviceMemory, Setup};
 use neuron_mem::exit::Exit;
+use neuron_ndl::Device;
+use neuron_ndl::software::Machine;
 use serde_json::Value;
 
 fn ran(line: &str, file: &Path, options: &str) -> Ran {
@@ -201,6 +208,66 @@ fn a_usage_log_becomes_a_trace() {
     assert_eq!((&same["memory"], &same["total"]["a"]), (&Value::Array(vec![]), &99_898_368.into()));
     Ran::from(command("diff").arg(&log).arg(folder.raw("x", b"hello")).output().unwrap())
         .failed(Exit::Input, &["cannot be compared", "no trace"]);
+}
+
+/// A program that runs out of memory has a trace and a report, which hold the same but for rounding.
+#[test]
+fn a_report_holds_what_the_trace_of_the_same_program_holds() {
+    let folder = Folder::new();
+    let (trace, report) = (folder.join("t.jsonl"), folder.join("report.log"));
+    let events = Arc::new(EventTrace::create(&trace, &Header::of("test", Some("trn2.3xlarge"))).unwrap());
+    let machine = Machine::new("trn2.3xlarge").unwrap();
+    let setup = Setup::default().trace(events.clone());
+    let memory = DeviceMemory::with(Device::open(&machine, 0).unwrap(), setup).unwrap();
+    let models = [(0, "a"), (1, "b")]
+        .map(|(core, name)| Allocator::labelled(&memory, AllocatorKind::Model, core, name).unwrap());
+    let wanted = [
+        (0, UsageType::Weight, 9 << 30),
+        (1, UsageType::Weight, 12_345_678),
+        (1, UsageType::Tensor, 5 << 30),
+    ];
+    let held =
+        wanted.map(|(core, usage, size)| models[core].allocate(&AllocRequest::device(size, usage)).unwrap());
+    let refused = models[1].allocate(&AllocRequest::device(11 << 30, UsageType::Io)).unwrap_err();
+    let text = refused.report().unwrap().failure_log(Origin::current(), &Files::default(), Form::Categories);
+    fs::write(&report, text).unwrap();
+    drop(held);
+    events.finish().unwrap();
+    let diff = |a: &Path, b: &Path, options: &str| {
+        Ran::from(command("diff").arg(a).arg(b).args(options.split_whitespace()).output().unwrap()).done()
+    };
+    let told = json(&diff(&trace, &report, "--json"));
+    assert_eq!((&told["a_source"], &told["b_source"]), (&"trace".into(), &"report".into()));
+    assert_eq!(told["total"]["a"], (14_u64 << 30) + 12_345_678);
+    assert!(number(&told["total"], "tol") > 0, "{told}");
+    for group in ["categories", "cores", "hbms"] {
+        for change in told[group].as_array().unwrap() {
+            let (a, b) = (number(change, "a"), number(change, "b"));
+            assert!(a.abs_diff(b) <= change["tol"].as_u64().unwrap_or(0), "{group}: {change}");
+        }
+    }
+    let names = |group: &str| -> Vec<&str> {
+        told[group].as_array().unwrap().iter().map(|change| change["name"].as_str().unwrap()).collect()
+    };
+    assert_eq!(names("categories").len(), 2, "{told}");
+    assert!(names("cores").len() == 2 && names("hbms") == ["neuron0 HBM 0"], "{told}");
+    assert_eq!(names("owners").iter().filter(|name| ["a", "b"].contains(name)).count(), 2, "{told}");
+    assert_eq!((&told["memory"], &told["duplicates"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    let text = diff(&report, &trace, "");
+    assert!(text.contains("t.jsonl`, at its peak\n") && text.contains("`, as it reports last\n"), "{text}");
+
+    // A list of one core does not tell its HBM, and what it prints of categories is all there is.
+    let case = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases").join(name);
+    let told = json(&diff(&case("list-tensors-172mb.log"), &case("table13-tensors-4gb.log"), "--json"));
+    assert_eq!(told["hbms"], Value::Array(vec![]));
+    let cores = told["cores"].as_array().unwrap();
+    let at = |name: &str| cores.iter().find(|core| core["name"] == name).unwrap();
+    assert_eq!(number(at("neuron0 core 0"), "b"), 0);
+    let whole = at("neuron0 core 4");
+    assert!(number(whole, "b").abs_diff(21_575_768_211) <= number(whole, "tol"), "{whole}");
+    // A log without a row is none.
+    Ran::from(command("diff").arg(&trace).arg(case("host-4mib.log")).output().unwrap())
+        .failed(Exit::Input, &["cannot be compared", "no report of memory in use"]);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Run a trace of allocations against the driver's pools, or others: does it fit, who fills them, what if
     Replay(ReplayArgs),
-    /// Compare what two traces or usage logs hold: what grew, shrank, moved, appeared, is there twice
+    /// Compare what two traces, usage logs or reports hold: what grew, shrank, moved, appeared, is there twice
     Diff(DiffArgs),
 }
 

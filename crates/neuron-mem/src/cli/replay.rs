@@ -48,7 +48,7 @@ pub struct ReplayArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = Exit::help())]
 pub struct DiffArgs {
-    /// A trace, or a usage log: the state before
+    /// A trace, a usage log, or a log with a report of memory in use: the state before
     pub a: PathBuf,
 
     /// The state after

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use neuron_dmem::trace::chrome::Timeline;
-use neuron_replay::diff::{Amounts, Change, Diff, Kind};
+use neuron_replay::diff::{Amounts, Change, Diff, Kind, Source};
 use neuron_replay::outcome::{Cause, ColumnOutcome, Holder, Outcome, Refusal};
 use serde::Serialize;
 
@@ -287,10 +287,14 @@ fn holders(text: &mut String, what: &str, holders: &[Holder]) -> std::fmt::Resul
     writeln!(text, "  {what:<8} {}", shown.collect::<Vec<_>>().join(", "))
 }
 
-/// A difference with its sign.
+/// A difference with its sign, and how far rounding may have moved it.
 fn signed(bytes: Amounts) -> String {
     let sign = if bytes.b > bytes.a { "+" } else { "-" };
-    if bytes.difference() == 0 { "0".to_owned() } else { format!("{sign}{}", human(bytes.difference())) }
+    let rounding = if bytes.tol > 0 { format!(" ± {}", human(bytes.tol)) } else { String::new() };
+    match bytes.difference() {
+        0 => format!("0{rounding}"),
+        difference => format!("{sign}{}{rounding}", human(difference)),
+    }
 }
 
 impl DiffReport<'_> {
@@ -305,7 +309,16 @@ impl DiffReport<'_> {
 
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
         let diff = self.diff;
-        writeln!(text, "A {}\nB {}\nat the peak of each\n", ShownPath(self.a), ShownPath(self.b))?;
+        let reported = diff.a_source == Source::Report || diff.b_source == Source::Report;
+        for (side, path, source) in [("A", self.a, diff.a_source), ("B", self.b, diff.b_source)] {
+            let when = match source {
+                _ if !reported => "",
+                Source::Report => ", as it reports last",
+                Source::Trace | Source::UsageLog => ", at its peak",
+            };
+            writeln!(text, "{side} {}{when}", ShownPath(path))?;
+        }
+        writeln!(text, "{}", if reported { "" } else { "at the peak of each\n" })?;
         let mut table = super::table(["memory of", "", "A", "B", "change"], 2);
         let mut row = |kind: &str, name: String, bytes: Amounts| {
             table.add_row([kind.to_owned(), name, human(bytes.a), human(bytes.b), signed(bytes)]);
@@ -324,7 +337,9 @@ impl DiffReport<'_> {
             }
         }
         writeln!(text, "{}", table.trim_fmt())?;
-        if diff.memory.is_empty() {
+        if reported {
+            writeln!(text, "\nreports tell no names of memory")?;
+        } else if diff.memory.is_empty() {
             writeln!(text, "\nno memory of any name is different")?;
         } else {
             let mut table = super::table(["name", "", "A", "B", "change"], 2);

@@ -1,4 +1,5 @@
-//! Two traces or usage logs side by side: what each holds when it holds most, and what it never frees.
+//! Two traces, usage logs or reports side by side: what each holds when it holds most, and what it
+//! never frees.
 //!
 //! | module | what lives there |
 //! |---|---|
@@ -11,23 +12,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-pub use state::{DiffError, State};
-use state::{Held, Place};
+use state::Held;
+pub use state::{DiffError, Place, Reported, Source, State};
 
 /// What is different. As JSON it has these fields under these names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Diff {
+    /// What A was read from.
+    pub a_source: Source,
+    /// What B was read from.
+    pub b_source: Source,
     /// All memory of A and B.
     pub total: Amounts,
     /// By category; host memory is one.
     pub categories: Vec<Change>,
     /// By owner.
     pub owners: Vec<Change>,
-    /// By device and core.
+    /// By device and core; empty if one does not tell it.
     pub cores: Vec<Change>,
-    /// By device and HBM.
+    /// By device and HBM; empty if one does not tell it.
     pub hbms: Vec<Change>,
-    /// By name of the memory: what is not the same, most bytes first.
+    /// By name of the memory: what is not the same, most bytes first. Empty if one is a report, which
+    /// tells no names.
     pub memory: Vec<MemoryChange>,
     /// What B holds more than once under the same name and size, most bytes first.
     pub duplicates: Vec<Duplicate>,
@@ -42,12 +48,25 @@ pub struct Amounts {
     pub a: u64,
     /// In B.
     pub b: u64,
+    /// How far from the truth their difference may be: reports print rounded figures.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tol: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Amounts {
     /// By how much they differ.
     pub const fn difference(self) -> u64 {
         self.a.abs_diff(self.b)
+    }
+
+    fn add(&mut self, of_b: bool, held: &Held) {
+        let side = if of_b { &mut self.b } else { &mut self.a };
+        *side = side.saturating_add(held.bytes);
+        self.tol = self.tol.saturating_add(held.tol);
     }
 }
 
@@ -125,36 +144,39 @@ impl Diff {
     /// Of two states.
     pub fn of(a: &State, b: &State) -> Self {
         let group = |key: &dyn Fn(&Held) -> Option<String>| grouped(&a.held, &b.held, key);
-        let total = Amounts { a: sum(&a.held), b: sum(&b.held) };
+        let all = grouped(&a.held, &b.held, &|_| Some(String::new()));
+        let named = a.source != Source::Report && b.source != Source::Report;
         Self {
-            total,
+            a_source: a.source,
+            b_source: b.source,
+            total: all.first().map(|all| all.bytes).unwrap_or_default(),
             categories: group(&|held| Some(held.category.to_owned())),
             owners: group(&|held| Some(held.owner.clone())),
-            cores: group(&|held| held.place.core()),
-            hbms: group(&|held| held.place.hbm()),
-            memory: memory(&a.held, &b.held),
+            cores: placed(a, b, &|place| place.core()),
+            hbms: placed(a, b, &|place| place.hbm()),
+            memory: if named { memory(&a.held, &b.held) } else { Vec::new() },
             duplicates: duplicates(&b.held),
             never_freed: grouped(&a.never_freed, &b.never_freed, &|held| Some(held.owner.clone())),
         }
     }
 }
 
-fn sum(held: &[Held]) -> u64 {
-    held.iter().fold(0, |total, held| total.saturating_add(held.bytes))
+/// By place, if both tell it of all memory of devices: else what one does not tell would look gone.
+fn placed(a: &State, b: &State, key: &dyn Fn(Place) -> Option<String>) -> Vec<Change> {
+    let told = |held: &Held| held.place.host || key(held.place).is_some();
+    match a.held.iter().chain(&b.held).all(told) {
+        true => grouped(&a.held, &b.held, &|held| key(held.place)),
+        false => Vec::new(),
+    }
 }
 
 fn grouped(a: &[Held], b: &[Held], key: &dyn Fn(&Held) -> Option<String>) -> Vec<Change> {
     let mut groups: BTreeMap<String, Amounts> = BTreeMap::new();
-    for held in a {
-        if let Some(name) = key(held) {
-            let amounts = groups.entry(name).or_default();
-            amounts.a = amounts.a.saturating_add(held.bytes);
-        }
-    }
-    for held in b {
-        if let Some(name) = key(held) {
-            let amounts = groups.entry(name).or_default();
-            amounts.b = amounts.b.saturating_add(held.bytes);
+    for (of_b, held) in [(false, a), (true, b)] {
+        for held in held {
+            if let Some(name) = key(held) {
+                groups.entry(name).or_default().add(of_b, held);
+            }
         }
     }
     let mut changes: Vec<Change> = groups.into_iter().map(|(name, bytes)| Change { name, bytes }).collect();
@@ -199,7 +221,7 @@ fn memory(a: &[Held], b: &[Held]) -> Vec<MemoryChange> {
         changes.push(MemoryChange {
             name: name.to_owned(),
             change,
-            bytes: Amounts { a: a.bytes, b: b.bytes },
+            bytes: Amounts { a: a.bytes, b: b.bytes, tol: 0 },
             a_places: places(&a),
             b_places: places(&b),
         });

@@ -1,5 +1,5 @@
-//! What a file holds when it holds most, and what it never frees. The file is read twice: to find
-//! that moment, and to stop there.
+//! What a trace or usage log holds when it holds most, and what it never frees. The file is read
+//! twice: to find that moment, and to stop there. What a report of memory in use holds is given.
 
 use std::fmt;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use neuron_abi::memory::MemLocation;
 use neuron_dmem::log::{LogError, LogFile};
 use neuron_dmem::trace::events;
+use serde::Serialize;
 
 use crate::ledger::{Ledger, Slot};
 use crate::trace::{Event, Format, Reader, TraceError, Wrong};
@@ -23,14 +24,28 @@ pub enum DiffError {
     /// It is a trace with something wrong.
     #[error(transparent)]
     Trace(TraceError),
-    /// It is no trace, and as a usage log there is something wrong with it.
-    #[error("no trace (its first byte is not `{{`), and no usage log")]
+    /// It is no trace, and as a usage log there is something wrong with it. Reports are read elsewhere.
+    #[error("no trace (its first byte is not `{{`), no report of memory in use, and no usage log")]
     Log(#[source] LogError),
 }
 
-/// What a file holds when it holds most.
+/// What a state was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A trace, at its peak.
+    #[default]
+    Trace,
+    /// A usage log, at its peak.
+    UsageLog,
+    /// A report of memory in use: sums by category, and no names.
+    Report,
+}
+
+/// What a file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
+    pub(super) source: Source,
     pub(super) held: Vec<Held>,
     pub(super) never_freed: Vec<Held>,
 }
@@ -44,33 +59,62 @@ pub(super) struct Held {
     pub(super) is_named: bool,
     pub(super) place: Place,
     pub(super) bytes: u64,
+    /// How far from the truth that may be.
+    pub(super) tol: u64,
 }
 
-/// Where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    device: u8,
-    /// `None` for host memory.
-    hbm: Option<u32>,
-    core: u32,
+/// A sum of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Category, as traces call it.
+    pub category: &'static str,
+    /// Whose it is, if that is told.
+    pub owner: Option<String>,
+    /// Where, as far as that is told.
+    pub place: Place,
+    /// Bytes.
+    pub bytes: u64,
+    /// How far from the truth that may be, bytes: figures are printed rounded.
+    pub tol: u64,
+}
+
+/// Where memory is. A report may not tell all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Device.
+    pub device: Option<u32>,
+    /// Host memory for the device.
+    pub host: bool,
+    /// HBM; `None` for host memory.
+    pub hbm: Option<u32>,
+    /// Core.
+    pub core: Option<u32>,
 }
 
 impl Place {
     pub(super) fn core(self) -> Option<String> {
-        self.hbm.map(|_| format!("neuron{} core {}", self.device, self.core))
+        let core = self.core.filter(|_| !self.host);
+        core.map(|core| Self { device: self.device, core: Some(core), ..Self::default() }.to_string())
     }
 
     pub(super) fn hbm(self) -> Option<String> {
-        self.hbm.map(|hbm| format!("neuron{} HBM {hbm}", self.device))
+        self.hbm.map(|hbm| Self { device: self.device, hbm: Some(hbm), ..Self::default() }.to_string())
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.hbm {
-            Some(hbm) => write!(f, "neuron{} HBM {hbm} core {}", self.device, self.core),
-            None => write!(f, "neuron{} host core {}", self.device, self.core),
+        match self.device {
+            Some(device) => write!(f, "neuron{device}")?,
+            None => f.write_str("a device")?,
         }
+        if self.host {
+            f.write_str(" host")?;
+        }
+        if let Some(hbm) = self.hbm {
+            write!(f, " HBM {hbm}")?;
+        }
+        self.core.map_or(Ok(()), |core| write!(f, " core {core}"))
     }
 }
 
@@ -169,8 +213,14 @@ fn held(ledger: &Ledger, slot: &Slot) -> Held {
         owner: ledger.owners.text(slot.owner).to_owned(),
         name,
         is_named: slot.hint.is_some(),
-        place: Place { device: slot.device, hbm: (!on_host).then_some(slot.hbm), core: slot.core },
+        place: Place {
+            device: Some(slot.device.into()),
+            host: on_host,
+            hbm: (!on_host).then_some(slot.hbm),
+            core: Some(slot.core),
+        },
         bytes: slot.size,
+        tol: 0,
     }
 }
 
@@ -202,6 +252,30 @@ impl State {
             seen += 1;
             Ok(true)
         })?;
-        Ok(Self { held: living.held(), never_freed })
+        let source = match input {
+            Input::Trace(_) => Source::Trace,
+            Input::Log(_) => Source::UsageLog,
+        };
+        Ok(Self { source, held: living.held(), never_freed })
+    }
+
+    /// Of a report.
+    pub fn reported(sums: impl IntoIterator<Item = Reported>) -> Self {
+        let held = |sum: Reported| Held {
+            category: sum.category,
+            owner: sum.owner.unwrap_or_else(|| "-".to_owned()),
+            name: format!("({})", sum.category),
+            is_named: false,
+            place: sum.place,
+            bytes: sum.bytes,
+            tol: sum.tol,
+        };
+        let held = sums.into_iter().filter(|sum| sum.bytes > 0 || sum.tol > 0).map(held).collect();
+        Self { source: Source::Report, held, never_freed: Vec::new() }
+    }
+
+    /// What it was read from.
+    pub const fn source(&self) -> Source {
+        self.source
     }
 }

@@ -1,6 +1,8 @@
 //! `neuron-mem replay` and `neuron-mem diff`: traces against pools, and against each other.
 //!
-//! The work is `neuron-replay`'s. Here: files, arguments, exit codes.
+//! The work is `neuron-replay`'s. Here: files, arguments, exit codes; `report`: a log that is compared.
+
+mod report;
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -87,7 +89,16 @@ fn served(outcome: &Outcome) -> Result<(), Failure> {
 /// [`Exit::Input`] with what is wrong with a file.
 pub fn diff(args: &DiffArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let state = |path: &Path| {
-        diff::State::read(path).map_err(|error| match error {
+        diff::State::read(path).or_else(|error| match error {
+            // Containers log lines of JSON, too.
+            DiffError::Log(_) | DiffError::Trace(TraceError::Line { line: 1, .. }) => {
+                report::read(path).ok().flatten().ok_or(error)
+            }
+            error => Err(error),
+        })
+    };
+    let state = |path: &Path| {
+        state(path).map_err(|error| match error {
             DiffError::Trace(error) => bad_trace(path, error),
             error => Failure::because(Exit::Input, format!("{} cannot be compared", ShownPath(path)), error),
         })
