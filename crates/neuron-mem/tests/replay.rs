@@ -73,13 +73,7 @@ fn the_json_has_the_documented_fields() {
     let timeline = folder.join("timeline.json");
     let options = format!("--json --what-if fit=best --timeline {}", timeline.display());
     let report = json(&replay(&file, &options).failed(Exit::DoesNotFit, &[]).stdout);
-    let docs =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay.md")).unwrap();
-    let mut fields = Vec::new();
-    collect(&report, &mut fields);
-    for field in fields {
-        assert!(docs.contains(&format!("\"{field}\"")), "{field} is not documented");
-    }
+    documented(&report);
     assert_eq!(report["columns"].as_array().unwrap().len(), 2);
     assert_eq!(report["columns"][0]["refusals"][0]["cause"], "full");
     let shown = json(&fs::read_to_string(&timeline).unwrap());
@@ -90,6 +84,16 @@ fn the_json_has_the_documented_fields() {
     assert!(refused.is_some(), "{shown}");
     // What is no timeline is not replaced.
     replay(&file, &format!("--timeline {}", file.display())).refused(&["is no timeline of ours"]);
+}
+
+fn documented(report: &Value) {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let mut fields = Vec::new();
+    collect(report, &mut fields);
+    for field in fields {
+        assert!(docs.contains(&format!("\"{field}\"")), "{field} is not documented");
+    }
 }
 
 fn collect(value: &Value, fields: &mut Vec<String>) {
@@ -237,6 +241,7 @@ fn a_report_holds_what_the_trace_of_the_same_program_holds() {
         Ran::from(command("diff").arg(a).arg(b).args(options.split_whitespace()).output().unwrap()).done()
     };
     let told = json(&diff(&trace, &report, "--json"));
+    documented(&told);
     assert_eq!((&told["a_source"], &told["b_source"]), (&"trace".into(), &"report".into()));
     assert_eq!(told["total"]["a"], (14_u64 << 30) + 12_345_678);
     assert!(number(&told["total"], "tol") > 0, "{told}");

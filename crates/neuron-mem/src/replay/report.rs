@@ -25,11 +25,11 @@ pub(super) fn read(path: &Path) -> io::Result<Option<State>> {
 }
 
 fn sums(facts: &Facts) -> Vec<Reported> {
-    let mut newest: BTreeMap<(Option<u32>, Option<u32>, Option<u32>), &Row> = BTreeMap::new();
+    let mut newest: BTreeMap<[Option<u32>; 3], &Row> = BTreeMap::new();
     for row in &facts.usage {
         let Scope { device, hbm, core } = row.scope;
         // A core is on one HBM, which a list does not tell.
-        newest.insert((device, if core.is_some() { None } else { hbm }, core), row);
+        newest.insert([device, if core.is_some() { None } else { hbm }, core], row);
     }
     let cores: Vec<Scope> =
         newest.values().map(|row| row.scope).filter(|scope| scope.core.is_some()).collect();
