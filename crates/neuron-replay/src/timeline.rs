@@ -38,7 +38,7 @@ impl<'a> Timeline<'a> {
             | Event::Exit { time, .. } => *time,
         };
         // Never back: threads may have written out of order.
-        self.now = time.unwrap_or(self.now + STEP).max(self.now);
+        self.now = time.unwrap_or(self.now.saturating_add(STEP)).max(self.now);
         let about = replay.about(event);
         let before = replay.first().map_or(0, |column| column.refused());
         replay.apply(line, event)?;

@@ -203,7 +203,8 @@ fn a_log_of_rmm_is_read_and_its_pointers_are_used_again() {
          1021,13:47:51:000000,allocate,0x7f0000000000,32,0x0\n\
          1022,?,allocate failure,0x0,99,0x0"
     );
-    let events = events(&log, Format::RmmCsv).unwrap();
+    let read = |log: &str| events(log, Format::RmmCsv).unwrap();
+    let events = read(&log);
     let alloc = |event: &Event<'static>| match event {
         Event::Alloc(alloc) => alloc.clone(),
         event => panic!("{event:?}"),
@@ -216,6 +217,10 @@ fn a_log_of_rmm_is_read_and_its_pointers_are_used_again() {
     assert_eq!(alloc(&events[2]).id, 2);
     let failed = alloc(&events[3]);
     assert_eq!((failed.id, failed.refused, failed.time), (3, true, None));
+    for time in ["24:00:00:0", "12222222:4723:47:50", "0:60:0:0", "0:0:60:0", "0:0:0:1000000", "1:2:3"] {
+        let log = format!("{RMM}1,{time},allocate,0x1,32,0x0");
+        assert_eq!(alloc(&read(&log)[0]).time, None, "{time} is no time of day");
+    }
 }
 
 #[test]

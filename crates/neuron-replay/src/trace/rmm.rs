@@ -116,7 +116,8 @@ impl<'a> Fields<'a> {
 
 /// `HH:MM:SS:microseconds`, the time of day; `None` for another form.
 fn nanoseconds(text: &str) -> Option<u64> {
-    let mut parts = text.split(':').map(|part| part.parse::<u32>().ok().map(u64::from));
-    let (hours, minutes, seconds, micros) = (parts.next()??, parts.next()??, parts.next()??, parts.next()??);
+    let mut parts = text.split(':').map(|part| part.parse::<u64>().ok());
+    let mut below = |limit| parts.next()?.filter(|&part| part < limit);
+    let (hours, minutes, seconds, micros) = (below(24)?, below(60)?, below(60)?, below(1_000_000)?);
     Some(((hours * 3600 + minutes * 60 + seconds) * 1_000_000 + micros) * 1000)
 }
