@@ -1,8 +1,12 @@
 #![forbid(unsafe_code)]
 //! What the fuzz targets of the ioctls do: one device, a victim on it, and calls made of the fuzzer's
-//! bytes by the code that `tests/hostile.rs` makes them with from seeds. And what that of `explain` does.
+//! bytes by the code that `tests/hostile.rs` makes them with from seeds. And what those of `explain` and
+//! `replay` do.
 
 use neuron_abi::arch::Generation;
+use neuron_replay::replay::Options;
+use neuron_replay::scenario::{Change, Fit, Order, Scenario};
+use neuron_replay::trace::{Format, Reader, TraceError};
 use neuron_tests::hostile::{Attachment, Choices, Generator, Session};
 use neuron_tests::vectors::Mismatch;
 
@@ -43,6 +47,26 @@ pub fn explain(data: &[u8]) {
     let text = explanation.text();
     assert!(text.lines().count() <= 40 && text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
+}
+
+/// Runs one input as a trace. The first byte picks the format.
+///
+/// # Panics
+/// If a message says no place, or a replay goes wrong inside.
+pub fn replay(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let format = if first & 1 == 0 { Format::Native } else { Format::RmmCsv };
+    let Ok(base) = Scenario::named("trn1.2xlarge") else { return };
+    let changes = [Change::Fit(Fit::Best), Change::Order(Order::LargestFirst), Change::Page(1 << 20)];
+    let Ok(other) = base.with("other", &changes) else { return };
+    let outcome = Reader::new(rest, format).and_then(|mut reader| {
+        neuron_replay::replay::run(&mut reader, &[base, other], &Options::default(), None)
+    });
+    match outcome {
+        Ok(outcome) => assert_eq!(outcome.columns.len(), 2),
+        Err(TraceError::Line { line, column, .. }) => assert!(line > 0 && column > 0),
+        Err(error) => panic!("bytes cannot fail to be read: {error}"),
+    }
 }
 
 #[cfg(test)]

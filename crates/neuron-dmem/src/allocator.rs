@@ -21,7 +21,7 @@ use crate::report::capture::core_bytes;
 use crate::report::{Asked, Model, OomReport};
 use crate::request::AllocRequest;
 use crate::sync;
-use crate::trace::{About, Bracket, EventNumber};
+use crate::trace::{About, Bracket, Change, EventNumber};
 
 /// Allocates for one core and lists what lives.
 ///
@@ -88,6 +88,9 @@ impl Allocator {
         let before = (0..geometry.cores).map(|core| core_bytes(&usage, core)).collect();
         let id = OwnerId::new();
         let model = memory.owners().register(id, kind, core, label, listed, before);
+        if model.is_some() {
+            memory.tracer().note(core, || Change::Loading { model: label });
+        }
         let (memory, label) = (Arc::clone(memory), Box::from(label));
         Ok(Self { memory, kind, core, label, model, live, row, id, gone: false })
     }
@@ -134,7 +137,22 @@ impl Allocator {
             Some(hbm) => hbm,
             None => self.memory.device().geometry().hbm_of_core(self.core).unwrap_or(0),
         };
-        self.memory.failures().handle(|| self.traced(request, hbm).close(self.attempt(request, hbm)))
+        self.memory.failures().handle(|| {
+            let event = self.traced(request, hbm);
+            let outcome = self.attempt(request, hbm);
+            self.note(request, hbm, &outcome);
+            event.close(outcome)
+        })
+    }
+
+    /// Tells a sink that follows memory what came of a request.
+    pub(crate) fn note(&self, request: &AllocRequest<'_>, hbm: u32, outcome: &Result<Dmem, DmemError>) {
+        self.memory.tracer().note(self.core, || {
+            let location = if request.host { MemLocation::Host } else { MemLocation::Device };
+            let AllocRequest { usage, size, align, hint, .. } = *request;
+            let (owner, pa) = (Some(&*self.label), outcome.as_ref().ok().map(|dmem| dmem.memory().pa()));
+            Change::Asked { location, hbm, size, align, usage, hint, owner, pa }
+        });
     }
 
     /// Begins the event of an allocation.
@@ -185,6 +203,9 @@ impl Allocator {
         self.gone = true;
         self.memory.log().owner_left(self.row);
         self.memory.budgets().owner_left(self.id);
+        if self.kind == AllocatorKind::Model {
+            self.memory.tracer().note(self.core, || Change::Unloaded { model: &self.label });
+        }
         let unlisted = Unlisted(self.live.unlist());
         let gone = Gone { kind: self.kind, core: self.core, label: self.label.clone() };
         let left = LeftAlive::new(self.memory.device().facts().index, &gone, &unlisted.held());

@@ -82,6 +82,10 @@ fn run<B: Bytes>(batches: &[Batch<'_, B>], event: EventNumber) -> Result<(), Dme
     let location = if request.host { MemLocation::Host } else { MemLocation::Device };
     let about = About { location, hbm: request.hbm, usage: None, size: bytes, hint: None };
     let event = owner.tracer().begin(event, first.core(), about);
+    for batch in batches {
+        let bytes = || batch.operations.iter().map(|operation| operation.buffer.len() as u64).sum();
+        batch.dmem.copies(B::DIRECTION == TransferDirection::In, bytes);
+    }
     let copied = match by_one_call(owner, first.core(), batches, bytes) {
         Err(NdlError { errno: Errno::EINVAL | Errno::ENOTTY, .. }) if !owner.device().offers_zero_copy() => {
             piece_by_piece(batches)

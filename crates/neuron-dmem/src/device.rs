@@ -14,7 +14,7 @@ use crate::log::{self, CHANNELS, LogError, LogOptions, Statistics, UsageLog};
 use crate::owners::Owners;
 use crate::place::AlignLatch;
 use crate::report::{Action, Event};
-use crate::trace::{Clock, Sink, Tracer};
+use crate::trace::{Both, Clock, Sink, Tracer};
 use crate::transfer::{ChunkPolicy, Chunking, Path};
 use crate::usage::Usage;
 
@@ -110,9 +110,14 @@ impl Setup {
         Self { failures: FailureSetup { retries: most, ..self.failures }, ..self }
     }
 
-    /// Gives this sink a record of what happens: see [`trace`](crate::trace).
+    /// Gives this sink, and those that were set before, a record of what happens: see
+    /// [`trace`](crate::trace).
     #[must_use]
     pub fn trace(self, sink: Arc<dyn Sink>) -> Self {
+        let sink = match self.trace.sink.clone() {
+            Some(before) => Arc::new(Both(before, sink)) as _,
+            None => sink,
+        };
         Self { trace: TraceSetup { sink: Some(sink), ..self.trace }, ..self }
     }
 

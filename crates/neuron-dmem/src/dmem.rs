@@ -15,7 +15,7 @@ use crate::log::{Charge, OwnerRow, Record};
 use crate::owners::{Held, Listed};
 use crate::place::Placed;
 use crate::sync::{Arc, Weak};
-use crate::trace::{About, Bracket, EventNumber};
+use crate::trace::{About, Bracket, Change, EventNumber};
 use crate::transfer;
 
 /// Device or host memory, shared. Cloning takes a reference; dropping the last one
@@ -56,6 +56,7 @@ impl Drop for Shared {
         let request = self.memory.request();
         let about = about(request, self.usage, self.size(), None);
         let tracer = self.ledger.owner.tracer();
+        tracer.note(request.core, || Change::Freed { location: location(request), pa: self.memory.pa() });
         self.freeing = tracer.begin_owned(EventNumber::FREE, request.core, about, &mut self.hint);
     }
 }
@@ -182,7 +183,7 @@ impl Dmem {
         let Placed { memory, align_offset, padding, reserved } = placed;
         let request = *memory.request();
         let record = Record {
-            location: if request.host { MemLocation::Host } else { MemLocation::Device },
+            location: location(&request),
             usage,
             hbm: request.hbm,
             core: request.core,
@@ -223,7 +224,7 @@ impl Dmem {
         Self(shared)
     }
 
-    fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Memory {
         &self.0.memory
     }
 
@@ -294,7 +295,10 @@ impl Dmem {
     fn write_from(&self, offset: u64, bytes: HostBytes<'_>) -> Result<(), DmemError> {
         let event = self.traced(EventNumber::COPY_IN, bytes.len());
         let checked = self.check(offset, bytes.len() as u64);
-        event.close(checked.and_then(|()| transfer::copy_in(self.target(), offset, bytes)))
+        event.close(checked.and_then(|()| {
+            self.copies(true, || bytes.len() as u64);
+            transfer::copy_in(self.target(), offset, bytes)
+        }))
     }
 
     /// Copies from `offset` into `bytes`.
@@ -312,7 +316,18 @@ impl Dmem {
     pub fn read_volatile(&self, offset: u64, bytes: VolatileSlice<'_>) -> Result<(), DmemError> {
         let event = self.traced(EventNumber::COPY_OUT, bytes.len());
         let checked = self.check(offset, bytes.len() as u64);
-        event.close(checked.and_then(|()| transfer::copy_out(self.target(), offset, bytes)))
+        event.close(checked.and_then(|()| {
+            self.copies(false, || bytes.len() as u64);
+            transfer::copy_out(self.target(), offset, bytes)
+        }))
+    }
+
+    /// Tells a sink that follows memory that bytes go into it, or out of it.
+    pub(crate) fn copies(&self, into: bool, bytes: impl FnOnce() -> u64) {
+        self.0.ledger.owner.tracer().note(self.core(), || {
+            let (location, pa) = (location(self.memory().request()), self.memory().pa());
+            Change::Copied { location, pa, into, bytes: bytes() }
+        });
     }
 
     fn traced(&self, event: EventNumber, bytes: usize) -> Bracket<'_> {
@@ -368,9 +383,12 @@ impl Dmem {
     }
 }
 
+const fn location(request: &AllocRequest) -> MemLocation {
+    if request.host { MemLocation::Host } else { MemLocation::Device }
+}
+
 fn about<'a>(request: &AllocRequest, usage: UsageType, size: u64, hint: Option<&'a str>) -> About<'a> {
-    let location = if request.host { MemLocation::Host } else { MemLocation::Device };
-    About { location, hbm: request.hbm, usage: Some(usage), size, hint }
+    About { location: location(request), hbm: request.hbm, usage: Some(usage), size, hint }
 }
 
 #[cfg(test)]

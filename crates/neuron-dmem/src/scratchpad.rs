@@ -231,7 +231,12 @@ impl Allocator {
     fn contiguous_page(&self, number: u64) -> Result<Dmem, DmemError> {
         let request = AllocRequest::device(CONTIGUOUS_PAGE, UsageType::Scratchpad);
         let hbm = self.memory().device().geometry().hbm_of_core(self.core()).unwrap_or(0);
-        let attempt = || self.traced(&request, hbm).close(self.page_at_floor(&request, hbm, number));
+        let attempt = || {
+            let event = self.traced(&request, hbm);
+            let outcome = self.page_at_floor(&request, hbm, number);
+            self.note(&request, hbm, &outcome);
+            event.close(outcome)
+        };
         self.memory().failures().handle(attempt)
     }
 

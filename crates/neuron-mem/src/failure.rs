@@ -5,6 +5,9 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use neuron_dmem::trace::chrome::TimelineError;
+use neuron_dmem::trace::events::EventsError;
+
 use crate::exit::Exit;
 use crate::model::ModelError;
 
@@ -93,6 +96,27 @@ impl fmt::Display for Failure {
 impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
         Self::new(Exit::Input, error)
+    }
+}
+
+/// A file that was asked for: a name that something else has is the user's to change.
+impl From<TimelineError> for Failure {
+    fn from(error: TimelineError) -> Self {
+        let exit = match error {
+            TimelineError::Io { .. } => Exit::Output,
+            _ => Exit::Usage,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<EventsError> for Failure {
+    fn from(error: EventsError) -> Self {
+        let exit = match error {
+            EventsError::Io { .. } => Exit::Output,
+            _ => Exit::Usage,
+        };
+        Self::new(exit, error)
     }
 }
 

@@ -4,6 +4,7 @@
 //! - [`cli`]: the arguments; [`exit`]: the exit codes; [`failure`]: errors on their way to both
 //! - [`load`], [`plan`], [`devices`], [`rings`], [`trace`], [`log`], [`doctor`], [`explain`]: the subcommands;
 //!   [`tree`]: the files of `devices --sysfs`
+//! - [`replay`]: the subcommands `replay` and `diff`
 //! - [`machine`]: where the devices are
 //! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
 //! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
@@ -28,6 +29,7 @@ pub mod page;
 pub mod plan;
 pub mod progress;
 pub mod render;
+pub mod replay;
 pub mod rings;
 pub mod shown;
 pub mod trace;

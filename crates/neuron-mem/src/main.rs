@@ -10,7 +10,7 @@ use neuron_mem::exit::Exit;
 use neuron_mem::failure::Failure;
 use neuron_mem::interrupt::Interrupt;
 use neuron_mem::render::paint::Paint;
-use neuron_mem::{devices, doctor, explain, load, log, plan, rings, trace};
+use neuron_mem::{devices, doctor, explain, load, log, plan, replay, rings, trace};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -38,6 +38,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::TraceCopy(args) => trace::run(args, &mut out)?,
         Command::Doctor(args) => doctor::run(args, &mut out)?,
         Command::Explain(args) => explain::run(args, Paint::of_stdout(), &mut out)?,
+        Command::Replay(args) => replay::run(args, &mut out)?,
+        Command::Diff(args) => replay::diff(args, &mut out)?,
         Command::Log(args) => {
             let interrupt = match args.follow {
                 true => Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?,

@@ -5,37 +5,45 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use neuron_plan::{Ask, Costs, Model as Planned, PlanError, Tensor as PlannedTensor, plan};
+use neuron_dmem::trace::events::EventTrace;
+use neuron_plan::{Answer, Ask, Costs, Model as Planned, PlanError, Tensor as PlannedTensor, plan};
+use serde::Serialize;
 
-use crate::bytes::human;
+use crate::bytes::{human, plural};
 use crate::cli::{CoreSelection, Era, Placement, PlanArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::page;
+use crate::render::load::Timeline as Written;
 use crate::render::paint::Paint;
 use crate::render::{plan as report, write_json};
-use crate::shown::bounded;
+use crate::shown::{Shown, bounded};
 
 /// Runs the command and writes its result to `out`, as text in colours if `paint` has some. Only what is asked
 /// counts: the environment is this machine's, and the plan may be for another.
 ///
 /// # Errors
 /// [`Exit::Input`] for a model that cannot be read; [`Exit::Usage`] for an instance or cores that are not there;
-/// [`Exit::Output`] if the answer or its page cannot be written; [`Exit::DoesNotFit`], after both were, if the
-/// answer is no.
+/// [`Exit::Output`] if the answer, its page or its trace cannot be written; [`Exit::DoesNotFit`], after all were, if
+/// the answer is no.
 pub fn run(args: &PlanArgs, paint: Paint, out: &mut dyn Write) -> Result<(), Failure> {
     let opened = args.models.iter().map(|path| Model::open(path)).collect::<Result<Vec<_>, _>>()?;
     let notes: Vec<String> = opened.iter().flat_map(|model| model.notes()).cloned().collect();
     let models: Vec<Planned> = opened.iter().map(planned).collect();
     // Files and mappings are of no use any more.
     drop(opened);
-    let planned = plan(&models, &ask(args)).map_err(failure)?;
+    let ask = ask(args);
+    let planned = plan(&models, &ask).map_err(failure)?;
+    let trace = args.trace.as_ref().map(|path| trace(path, &models, &ask, &planned)).transpose()?;
     let answer = &planned.answer;
     if args.json {
-        write_json(out, answer).map_err(Failure::output)?;
+        write_json(out, &Report { answer, trace }).map_err(Failure::output)?;
     } else {
-        let text = report::text(answer, &notes, costs_from(args), paint);
+        let mut text = report::text(answer, &notes, costs_from(args), paint);
+        if let Some(Written { file, events }) = &trace {
+            text += &format!("\ntrace     {} in {}\n", plural(*events, "event"), Shown(file));
+        }
         out.write_all(text.as_bytes()).map_err(Failure::output)?;
     }
     if let Some(path) = &args.html {
@@ -51,6 +59,28 @@ pub fn run(args: &PlanArgs, paint: Paint, out: &mut dyn Write) -> Result<(), Fai
     }
     let why = format!("does not fit on {}: {} short", answer.instance, human(answer.short_bytes));
     Err(Failure::new(Exit::DoesNotFit, why))
+}
+
+/// The answer, and the trace if one was asked for.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    answer: &'a Answer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Written>,
+}
+
+/// Writes what is wanted as a trace.
+fn trace(
+    path: &Path,
+    models: &[Planned],
+    ask: &Ask,
+    planned: &neuron_plan::Planned,
+) -> Result<Written, Failure> {
+    let trace = EventTrace::create(path, &neuron_plan::trace::header(ask))?;
+    neuron_plan::trace::events(models, ask, planned, &mut |event| trace.push(event)).map_err(failure)?;
+    let written = trace.close()?;
+    Ok(Written { file: written.path.to_string_lossy().into_owned(), events: written.events })
 }
 
 /// A model as planning takes it: named as `load` names it in reports.

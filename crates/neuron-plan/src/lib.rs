@@ -12,6 +12,7 @@
 //! | the blocks made on a device | `device` |
 //! | the answer | [`plan`], [`Answer`] |
 //! | what would fit instead | `search` |
+//! | the plan for a replay | [`trace`] |
 //!
 //! ```
 //! use neuron_plan::{Ask, Model, Tensor, plan};
@@ -36,6 +37,7 @@ mod planner;
 mod search;
 pub mod spread;
 mod term;
+pub mod trace;
 
 pub use answer::{Answer, CostFacts, Hbm, ModelFacts, Pool, Refused, Suggestion, TensorFacts, TermFacts};
 pub use ask::{Ask, DEFAULT_ALIGN, Placement};

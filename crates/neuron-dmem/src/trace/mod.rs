@@ -7,6 +7,9 @@
 //! |---|---|
 //! | `record` | [`Record`], its parts, and [`Sink`] |
 //! | `tracer` | how this layer makes records: brackets, spans, gauges |
+//! | `note` | [`Note`]: what happens to pieces of memory, for sinks that follow it |
+//! | `tee` | several sinks as one |
+//! | [`events`] | a sink that writes allocations and frees for a replay |
 //! | [`chrome`] | a sink that writes a timeline for Perfetto and chrome://tracing |
 //!
 //! Where the runtime leaves an event open (a usage that cannot be on the host, seed 000 §2),
@@ -40,9 +43,14 @@
 //! ```
 
 pub mod chrome;
+pub mod events;
+mod note;
 mod record;
+mod tee;
 mod tracer;
 
+pub use note::{Change, Note};
 pub use record::{About, EventNumber, Lane, Record, Sink, What};
+pub(crate) use tee::Both;
 pub use tracer::Clock;
 pub(crate) use tracer::{Bracket, Lanes, Span, Tracer, monotonic};

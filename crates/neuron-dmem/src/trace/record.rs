@@ -3,6 +3,8 @@
 use neuron_abi::memory::{Aggregate, MemLocation, UsageType};
 use neuron_abi::status::NrtStatus;
 
+use super::note::Note;
+
 /// Takes records, from any thread.
 ///
 /// It is called inside allocations, copies and frees, and in part under a lock: it must not
@@ -10,6 +12,16 @@ use neuron_abi::status::NrtStatus;
 pub trait Sink: Send + Sync {
     /// Takes one.
     fn record(&self, record: &Record<'_>);
+
+    /// Whether it is of use to call [`memory`](Self::memory). Asked once for each device.
+    fn follows_memory(&self) -> bool {
+        false
+    }
+
+    /// Takes what happens to a piece of memory, if it [follows](Self::follows_memory) that.
+    fn memory(&self, note: &Note<'_>) {
+        let _ = note;
+    }
 }
 
 /// Something that happened.

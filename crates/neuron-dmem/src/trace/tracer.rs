@@ -9,6 +9,7 @@ use std::time::Instant;
 use neuron_abi::memory::Aggregate;
 use neuron_abi::status::NrtStatus;
 
+use super::note::{Change, Note};
 use super::record::{About, EventNumber, Lane, Record, Sink, What};
 use crate::error::DmemError;
 
@@ -39,6 +40,7 @@ pub(crate) struct Tracer(Option<Arc<Inner>>);
 
 struct Inner {
     sink: Arc<dyn Sink>,
+    follows_memory: bool,
     clock: Clock,
     device: u8,
     /// Held from reading what is in use until it is recorded: the last record is the truth.
@@ -61,9 +63,10 @@ impl Inner {
 impl Tracer {
     /// Records of the device go to the sink, if there is one; `clock` is for tests.
     pub(crate) fn new(device: u8, sink: Option<Arc<dyn Sink>>, clock: Option<Clock>) -> Self {
-        let inner = |sink| {
+        let inner = |sink: Arc<dyn Sink>| {
             let clock = clock.unwrap_or_else(|| Arc::new(monotonic));
-            Arc::new(Inner { sink, clock, device, gauges: Mutex::new(()) })
+            let follows_memory = sink.follows_memory();
+            Arc::new(Inner { sink, follows_memory, clock, device, gauges: Mutex::new(()) })
         };
         Self(sink.map(inner))
     }
@@ -92,6 +95,16 @@ impl Tracer {
         let (inner, about) = (Arc::clone(inner), About { hint: None, ..about });
         let (hint, status) = (hint.take(), NrtStatus::Success);
         Bracket(Some(Box::new(Open { inner, id, event, core, about, hint, status })))
+    }
+
+    /// Tells what happens to a piece of memory of a core to a sink that follows it.
+    #[inline]
+    pub(crate) fn note<'a>(&self, core: u32, change: impl FnOnce() -> Change<'a>) {
+        let Some(inner) = &self.0 else { return };
+        if inner.follows_memory {
+            let time_ns = (inner.clock)();
+            inner.sink.memory(&Note { time_ns, device: inner.device, core, change: change() });
+        }
     }
 
     /// The parts of copies of a core.

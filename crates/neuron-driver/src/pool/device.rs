@@ -136,6 +136,17 @@ impl Channel {
         self.allocated
     }
 
+    /// Largest request that (main, small) have room for, placed like this; a scratchpad page's room
+    /// is not told.
+    pub fn largest_hole_at(&self, placement: Placement) -> [u64; 2] {
+        let mask = match placement {
+            Placement::Aligned { mask } => mask,
+            Placement::FirstFit | Placement::Scratchpad => 0,
+        };
+        let largest = |space: &Space| space.largest_hole_at(mask) * GRANULE;
+        [largest(&self.main), self.small.as_ref().map_or(0, largest)]
+    }
+
     /// Free bytes and the largest hole of (main, small).
     pub fn room(&self) -> [(u64, u64); 2] {
         let room = |space: &Space| (space.free_granules() * GRANULE, space.largest_hole() * GRANULE);

@@ -3,6 +3,7 @@
 
 pub mod cores;
 pub mod plan;
+pub mod replay;
 pub mod size;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use cores::CoreSelection;
 pub use plan::{Era, Placement, PlanArgs};
+pub use replay::{DiffArgs, ReplayArgs};
 pub use size::ByteSize;
 
 use neuron_ndl::environment::BackendName;
@@ -45,6 +47,10 @@ pub enum Command {
     Log(LogArgs),
     /// Say why memory ran out: reads a log of the runtime or the kernel, a usage table, or a paste of either
     Explain(ExplainArgs),
+    /// Run a trace of allocations against the driver's pools, or others: does it fit, who fills them, what if
+    Replay(ReplayArgs),
+    /// Compare what two traces, usage logs or reports hold: what grew, shrank, moved, appeared, is there twice
+    Diff(DiffArgs),
 }
 
 /// Where devices are, for every command that uses one.
@@ -109,6 +115,11 @@ pub struct LoadArgs {
     /// a timeline and no other file
     #[arg(long, value_name = "FILE")]
     pub timeline: Option<PathBuf>,
+
+    /// Also write every allocation, copy and free into FILE, a trace that `replay` reads
+    /// [default: NEURON_MEM_TRACE, or none]
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// Arguments of `devices`.
@@ -201,6 +212,10 @@ pub struct LogArgs {
     /// Show every event, and those to come until the process has ended; then the rest
     #[arg(long)]
     pub follow: bool,
+
+    /// Also write the events into FILE, a trace that `replay` reads
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 
     /// Print one JSON object instead of text; with `--follow` one for each event, and one at the end
     #[arg(long)]
@@ -385,7 +400,13 @@ mod tests {
                 Command::Rings(args) => args.machine,
                 Command::TraceCopy(args) => args.machine,
                 Command::Doctor(args) => args.machine,
-                Command::Log(_) | Command::Explain(_) | Command::Plan(_) => unreachable!("not asked for"),
+                Command::Log(_)
+                | Command::Explain(_)
+                | Command::Plan(_)
+                | Command::Replay(_)
+                | Command::Diff(_) => {
+                    unreachable!("not asked for")
+                }
             };
             assert_eq!(machine.backend, Some(BackendName::Kernel), "{command:?}");
         }

@@ -80,6 +80,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
+    /// Also write every allocation that is wanted into FILE, a trace that `replay` reads
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

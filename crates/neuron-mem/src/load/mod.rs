@@ -5,9 +5,11 @@
 //! | `place` | which device and cores, and which way bytes go: arguments over environment over defaults |
 //! | `session` | the device work: allocate, copy, read back, free |
 //! | `timeline` | the file that shows it |
+//! | `events` | the trace that `replay` reads |
 //!
 //! Here: arguments in, report out.
 
+mod events;
 mod place;
 mod session;
 mod timeline;
@@ -31,6 +33,7 @@ use crate::progress::Progress;
 use crate::render::load::{LoadDetail, LoadReport, Verification, bytes_per_second};
 use crate::render::{headline, write_json};
 use crate::shown::ShownList;
+use events::Events;
 use session::{Outcome, Session};
 use timeline::Timeline;
 
@@ -83,6 +86,7 @@ pub fn on(
     let cores = place::cores(args, environment, machine, &device)?;
     let model = open_model(args)?;
     let timeline = Timeline::begin(args)?;
+    let events = Events::begin(args, machine.instance())?;
     if !args.json {
         let line = headline(machine.name().name(), machine.instance());
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)?;
@@ -91,24 +95,25 @@ pub fn on(
 
     let path = place::path(args.transfer, environment, &device);
     let setup = Setup::default().path(path).log(log_options);
-    let setup = timeline.attach(setup);
+    let setup = events.attach(timeline.attach(setup));
     let memory = DeviceMemory::with(Arc::clone(&device), setup).map_err(log::cannot_write)?;
     let session = Session { memory: &memory, model: &model, stop, progress: &progress };
     let baseline = session.driver_bytes()?;
     let outcome = session.run(&cores, !args.no_verify);
     let after = session.driver_bytes();
     drop(progress);
-    let written = timeline.finish();
+    let (written, trace) = (timeline.finish(), events.finish());
     let outcome = outcome.map_err(|failure| {
         let failure = match path {
             Path::ZeroCopy { .. } if !device.offers_zero_copy() => failure.with_note(NOT_OFFERED),
             _ => failure,
         };
-        timeline::note(failure.with_note(&freed(baseline, &after)), &written)
+        events::note(timeline::note(failure.with_note(&freed(baseline, &after)), &written), &trace)
     })?;
 
     let (mut report, detail) = report(machine, &model, outcome, baseline, after?);
     report.timeline = written.as_ref().ok().cloned().flatten();
+    report.trace = trace.as_ref().ok().cloned().flatten();
     if args.json {
         write_json(out, &report).map_err(Failure::output)?;
     } else {
@@ -119,7 +124,7 @@ pub fn on(
             let why = format!("read back different from what was loaded: {}", ShownList(&names));
             Err(Failure::new(Exit::Mismatch, why))
         }
-        _ => written.map(|_| ()),
+        _ => written.and(trace).map(|_| ()),
     }
 }
 
@@ -187,6 +192,7 @@ fn report(
         usage: outcome.usage,
         leaked_bytes: after.saturating_sub(baseline),
         timeline: None,
+        trace: None,
     };
     let empty = model.tensors().iter().filter(|tensor| tensor.bytes() == 0);
     let detail = LoadDetail {

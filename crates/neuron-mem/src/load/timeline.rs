@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use neuron_dmem::Setup;
-use neuron_dmem::trace::chrome::{ChromeTrace, TimelineError};
+use neuron_dmem::trace::chrome::ChromeTrace;
 
 use crate::cli::LoadArgs;
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::render::load::Timeline as Written;
 use crate::shown::Shown;
@@ -18,9 +17,9 @@ impl Timeline {
     /// Makes the file.
     ///
     /// # Errors
-    /// [`Exit::Usage`] for a name that something else has; [`Exit::Output`] if it cannot be made.
+    /// [`Exit::Usage`](crate::exit::Exit::Usage) for a name that something else has; [`Exit::Output`](crate::exit::Exit::Output) if it cannot be made.
     pub(super) fn begin(args: &LoadArgs) -> Result<Self, Failure> {
-        let create = |path| ChromeTrace::create(path).map(Arc::new).map_err(failure);
+        let create = |path| ChromeTrace::create(path).map(Arc::new).map_err(Failure::from);
         args.timeline.as_ref().map(create).transpose().map(Self)
     }
 
@@ -35,21 +34,13 @@ impl Timeline {
     /// Writes what is left. All that was traced is over.
     ///
     /// # Errors
-    /// [`Exit::Output`] if something could not be written, now or before.
+    /// [`Exit::Output`](crate::exit::Exit::Output) if something could not be written, now or before.
     pub(super) fn finish(&self) -> Result<Option<Written>, Failure> {
         let Some(sink) = &self.0 else { return Ok(None) };
-        let written = sink.finish().map_err(failure)?;
+        let written = sink.finish()?;
         let file = written.path.to_string_lossy().into_owned();
         Ok(Some(Written { file, events: written.events }))
     }
-}
-
-fn failure(error: TimelineError) -> Failure {
-    let exit = match error {
-        TimelineError::Io { .. } => Exit::Output,
-        _ => Exit::Usage,
-    };
-    Failure::new(exit, error)
 }
 
 /// A failed load tells of its timeline, too.

@@ -3,15 +3,19 @@
 //! Reading and checking are `neuron_dmem::log`'s. Here: when to look, and what to show of it.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use neuron_dmem::log::{LogError, LogFile, WriterState};
+use neuron_dmem::trace::events::{self, EventTrace, Written};
 
+use crate::bytes::plural;
 use crate::cli::LogArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::render::log::{EventReport, LogReport, Missed};
 use crate::render::write_json;
+use crate::shown::ShownPath;
 
 /// Time between two looks at a log that is followed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -28,11 +32,25 @@ pub fn run(args: &LogArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Resu
         follow(args, &mut log, stop, out)?;
     }
     let report = LogReport { file: &args.file, log: &log, with_events: !args.follow };
+    let written = args.trace.as_ref().map(|path| trace(&log, path)).transpose()?;
     if args.json {
-        write_json(out, &report).map_err(Failure::output)
-    } else {
-        out.write_all(report.text().as_bytes()).map_err(Failure::output)
+        return write_json(out, &report).map_err(Failure::output);
     }
+    out.write_all(report.text().as_bytes()).map_err(Failure::output)?;
+    match written {
+        Some(Written { path, events }) => {
+            let (events, path) = (plural(events, "event"), ShownPath(&path));
+            writeln!(out, "\ntrace {path}: {events}").map_err(Failure::output)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes the log's events as a trace.
+fn trace(log: &LogFile, path: &Path) -> Result<Written, Failure> {
+    let trace = EventTrace::create(path, &events::header_of(log))?;
+    events::of_log(log, |event| trace.push(event));
+    Ok(trace.close()?)
 }
 
 fn follow(

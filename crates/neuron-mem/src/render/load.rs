@@ -35,9 +35,12 @@ pub struct LoadReport {
     /// The timeline, if one was asked for; else the field is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// The trace of events, if one was asked for; else the field is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Timeline>,
 }
 
-/// A timeline that was written.
+/// A timeline or trace that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Timeline {
     /// The file, as it was named; bytes that are not UTF-8 as U+FFFD.
@@ -141,6 +144,9 @@ impl LoadReport {
         if let Some(Timeline { file, events }) = &self.timeline {
             writeln!(text, "timeline   {} in {}", plural(*events, "event"), Shown(file))?;
         }
+        if let Some(Timeline { file, events }) = &self.trace {
+            writeln!(text, "trace      {} in {}", plural(*events, "event"), Shown(file))?;
+        }
         Ok(())
     }
 
@@ -190,6 +196,7 @@ mod tests {
             ],
             leaked_bytes: 0,
             timeline: None,
+            trace: None,
         }
     }
 

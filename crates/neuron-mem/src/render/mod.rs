@@ -8,6 +8,7 @@ pub mod load;
 pub mod log;
 pub mod paint;
 pub mod plan;
+pub mod replay;
 pub mod rings;
 pub mod trace;
 

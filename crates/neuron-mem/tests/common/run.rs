@@ -114,6 +114,7 @@ pub(crate) struct Loaded {
     pub(crate) usage: Vec<Usage>,
     pub(crate) leaked_bytes: u64,
     pub(crate) timeline: Option<Timeline>,
+    pub(crate) trace: Option<Timeline>,
 }
 
 /// Its timeline.
