@@ -1,4 +1,4 @@
-//! `explain --html` and `plan --html`: what the page shows, and what becomes of its file.
+//! `explain --html`, `plan --html` and `replay --html`: what the page shows, and what becomes of its file.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up should stop")]
 
@@ -163,6 +163,41 @@ fn the_holes_of_a_map_are_those_of_the_pools() {
             }
         }
     }
+}
+
+#[test]
+fn a_replay_becomes_a_map_of_its_first_refusal_or_of_its_peak() {
+    let folder = Folder::new();
+    let (trace, file) = (folder.path().join("t.jsonl"), folder.path().join("page.html"));
+    let replay = |options: &str| {
+        let mut command = command("replay");
+        command.arg(&trace).arg("--html").arg(&file).args(options.split_whitespace());
+        Ran::from(command.output().unwrap())
+    };
+    let alloc = |id: u64, size: u64, hint: &str| {
+        let about = format!("\"size\":{size},\"usage\":\"WEIGHT\",\"owner\":\"a <b>\",\"hint\":\"{hint}\"");
+        format!("{{\"event\":\"alloc\",\"id\":{id},{about}}}\n")
+    };
+    let head = "{\"v\":1,\"instance\":\"trn1.2xlarge\"}\n";
+    let end = "{\"event\":\"free\",\"id\":1}\n";
+    fs::write(&trace, [head, &alloc(1, 9 << 30, "first"), &alloc(2, 9 << 30, "second"), end].concat())
+        .unwrap();
+    replay("").failed(Exit::DoesNotFit, &["1 of 2 allocations refused, the first on line 3"]);
+    let page = fs::read_to_string(&file).unwrap();
+    for text in ["sentence bad", "no room for second, 9.0 GiB", "class=\"failing\"", "a &lt;b&gt;", "first"] {
+        assert!(page.contains(text), "no {text:?}");
+    }
+    replay("--instance trn2.3xlarge").done();
+    let page = fs::read_to_string(&file).unwrap();
+    for text in ["sentence good", "All 2 allocations served on trn2.3xlarge", "line 3", "second"] {
+        assert!(page.contains(text), "no {text:?}");
+    }
+    fs::write(&trace, head).unwrap();
+    replay("").done();
+    let ran = Ran::from(command("replay").arg(&trace).arg("--html").arg(&trace).output().unwrap());
+    ran.failed(Exit::Usage, &["would replace what it is of"]);
+    let ran = Ran::from(command("replay").args(["/dev/stdin", "--html"]).arg(&file).output().unwrap());
+    ran.failed(Exit::Usage, &["--html reads the trace twice"]);
 }
 
 #[test]

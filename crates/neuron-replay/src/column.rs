@@ -37,6 +37,8 @@ pub(crate) struct Column {
     same_address: u64,
     other_address: u64,
     worst: (u64, u64),
+    /// Where most device memory was in use first.
+    peak_line: u64,
     samples: Samples<Sample>,
 }
 
@@ -94,6 +96,7 @@ impl Column {
             same_address: 0,
             other_address: 0,
             worst: (0, 0),
+            peak_line: 0,
             samples: Samples::new(),
         }
     }
@@ -107,6 +110,26 @@ impl Column {
     pub(crate) fn taken_on(&self, device: u8, hbm: u32) -> u64 {
         let taken = self.hbm_index(device, hbm).ok().and_then(|index| self.taken.get(index));
         taken.map_or(0, |meter| meter.now)
+    }
+
+    /// Whether anything was on an HBM of a device, ever.
+    pub(crate) fn was_used(&self, device: u8, hbm: u32) -> bool {
+        let taken = self.hbm_index(device, hbm).ok().and_then(|index| self.taken.get(index));
+        taken.is_some_and(|meter| meter.peak > 0)
+    }
+
+    /// What is on an HBM of a device, with its slot.
+    pub(crate) fn blocks<'a>(
+        &'a self,
+        ledger: &'a Ledger,
+        device: u8,
+        hbm: u32,
+    ) -> impl Iterator<Item = (Block, &'a Slot)> {
+        let here = self.hbm_index(device, hbm).ok();
+        ledger.living().filter_map(move |(index, slot)| match self.places.get(index as usize)? {
+            Place::Device { hbm, block } if Some(*hbm as usize) == here => Some((*block, slot)),
+            _ => None,
+        })
     }
 
     /// Serves what has just been put in the ledger, now or with its run.
@@ -156,7 +179,11 @@ impl Column {
             Place::Nowhere => {}
             Place::Host => self.meters.each(slot, Meter::add),
             Place::Device { hbm, block } => {
+                let before = self.meters.device.peak;
                 self.meters.each(slot, Meter::add);
+                if self.meters.device.peak > before {
+                    self.peak_line = slot.line;
+                }
                 if let Some(taken) = self.taken.get_mut(hbm as usize) {
                     taken.add(block.bytes());
                 }
@@ -375,6 +402,7 @@ impl Column {
             same_address: self.same_address,
             other_address: self.other_address,
             peak_device_bytes: self.meters.device.peak,
+            peak_line: self.peak_line,
             peak_host_bytes: self.meters.host.peak,
             categories,
             cores: cores.collect(),

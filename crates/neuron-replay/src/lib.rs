@@ -10,6 +10,7 @@
 //! | [`pools`] | one HBM: the driver's channel, or best fit in its place |
 //! | [`replay`] | the run: events in, one column of results for each scenario out |
 //! | [`outcome`] | what came of it, as plain data |
+//! | [`picture`] | where everything was at one line, and how it came there |
 //! | [`diff`] | two traces side by side |
 //!
 //! Memory is bounded by what lives in the trace at one time, not by its length.
@@ -40,6 +41,7 @@ mod meters;
 mod names;
 mod numbers;
 pub mod outcome;
+pub mod picture;
 pub mod pools;
 pub mod replay;
 mod samples;

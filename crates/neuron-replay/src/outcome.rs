@@ -69,6 +69,8 @@ pub struct ColumnOutcome {
     pub other_address: u64,
     /// Most device memory at one time, as asked for.
     pub peak_device_bytes: u64,
+    /// Line on which there was so much first; 0 if there never was any.
+    pub peak_line: u64,
     /// Most host memory at one time. It is counted only: replays never refuse it for want of room.
     pub peak_host_bytes: u64,
     /// Peaks by category.

@@ -139,6 +139,11 @@ impl Replay {
         self.columns.first()
     }
 
+    /// What lives.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// What an event is about before it is run.
     pub(crate) fn about(&self, event: &Event<'_>) -> Option<Slot> {
         match event {

@@ -42,6 +42,11 @@ pub struct ReplayArgs {
     /// Also write what is in use over time into FILE, a timeline for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     pub timeline: Option<PathBuf>,
+
+    /// Also write the first scenario as a page for a browser into FILE, which is replaced: where everything was
+    /// at the first refusal, or when most was in use
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Arguments of `diff`.

@@ -4,8 +4,25 @@
 pub mod explain;
 pub mod file;
 pub mod plan;
+pub mod replay;
 
-use neuron_page::Fact;
+use std::ops::Range;
+
+use neuron_abi::arch::HbmRange;
+use neuron_page::{Fact, Pool};
+
+/// What firmware and driver keep.
+const BEFORE: &str = "firmware and driver";
+
+/// The main and the small pool of an HBM, as the driver has them.
+fn pools(range: &HbmRange) -> Vec<Pool> {
+    let pool = |name: &str, range: Range<u64>| Pool {
+        name: name.to_owned(),
+        from: range.start,
+        bytes: range.end - range.start,
+    };
+    vec![pool("main pool", range.main_pool()), pool("small pool", range.small_pool())]
+}
 
 fn fact(name: &str, text: impl Into<String>) -> Fact {
     Fact { name: name.to_owned(), text: text.into() }

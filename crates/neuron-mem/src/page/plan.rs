@@ -1,15 +1,12 @@
 //! A plan as a page: every block at its address, in the order in which it was allocated.
 
 use neuron_abi::arch::{Generation, HbmRange, PAGE_SIZE};
-use neuron_page::{Axis, Block, Cell, HbmMap, Layout, Moment, Page, Point, Pool, Table, Timeline, Verdict};
+use neuron_page::{Axis, Block, Cell, HbmMap, Layout, Moment, Page, Point, Table, Timeline, Verdict};
 use neuron_plan::{Answer, Hbm, Model, Placed, Planned, Term};
 
-use super::fact;
+use super::{BEFORE, fact, pools};
 use crate::bytes::{exact_and_human, human, plural};
 use crate::render::plan::{cores_line, costs_line, model_line, place, refused_line, smallest_line};
-
-/// What firmware and driver keep.
-const BEFORE: &str = "firmware and driver";
 
 /// The page of a plan for these models. `costs_from` says where the figures of a core are from.
 #[must_use]
@@ -92,12 +89,6 @@ fn maps<'a>(
     let range = |hbm: &Hbm| range(&planned.answer, hbm);
     group.hbms.iter().filter_map(move |hbm| {
         let range = range(hbm)?;
-        let of_pool = |name: &str, range: std::ops::Range<u64>| Pool {
-            name: name.to_owned(),
-            from: range.start,
-            bytes: range.end - range.start,
-        };
-        let pools = vec![of_pool("main pool", range.main_pool()), of_pool("small pool", range.small_pool())];
         let before = Block {
             from: range.base,
             bytes: hbm.before,
@@ -132,7 +123,7 @@ fn maps<'a>(
                 let (name, bytes, hole) = (&refused.name, human(refused.bytes), human(refused.largest_hole));
                 format!("no room for {name}, {bytes}: the largest hole was {hole}")
             }),
-            layout: Layout::Addresses { pools, blocks },
+            layout: Layout::Addresses { pools: pools(&range), blocks },
         })
     })
 }

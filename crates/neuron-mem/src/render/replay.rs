@@ -228,38 +228,9 @@ fn peaks(column: &ColumnOutcome) -> String {
 }
 
 fn refused(text: &mut String, column: &ColumnOutcome, refusal: &Refusal) -> std::fmt::Result {
-    let Refusal { line, device, hbm, core, usage, .. } = refusal;
-    let recorded = if refusal.recorded { ", as when it was recorded" } else { "" };
-    writeln!(
-        text,
-        "\nrefused by {}, line {line}: {} of {usage} {} for core {core} on neuron{device} HBM {hbm}{recorded}",
-        Shown(&column.scenario),
-        human(refusal.size),
-        Shown(&refusal.hint),
-    )?;
-    let (free, largest) = (human(refusal.free), human(refusal.largest_hole));
-    let (aligned, missing) = (human(refusal.largest_aligned), human(refusal.missing));
-    let align = human(refusal.align.max(neuron_abi::arch::PAGE_SIZE));
-    let instance = &column.instance;
-    match refusal.cause {
-        Cause::Full => writeln!(text, "  full: {free} free, {missing} too little for it")?,
-        Cause::Fragmented => writeln!(
-            text,
-            "  fragmented: {free} free, but the largest hole has {largest}, {missing} too little"
-        )?,
-        Cause::Alignment => writeln!(
-            text,
-            "  alignment: the largest hole has {largest}, but {aligned} from a multiple of {align} on, {missing} too little"
-        )?,
-        Cause::NoDevice => writeln!(text, "  {instance} has no such device")?,
-        Cause::NoHbm => writeln!(text, "  a device of {instance} has no such HBM")?,
-        Cause::NoCore => writeln!(text, "  no device has such a core")?,
-        Cause::ZeroBytes => writeln!(text, "  zero bytes are never served")?,
-        Cause::TooLarge => writeln!(text, "  more than the driver takes in one request")?,
-        Cause::BadAlignment => {
-            writeln!(text, "  an alignment above 2 GiB, or any for host memory, is refused")?
-        }
-    }
+    let scenario = Shown(&column.scenario);
+    writeln!(text, "\nrefused by {scenario}, line {}: {}", refusal.line, asked(refusal))?;
+    writeln!(text, "  {}", cause(column, refusal))?;
     holders(text, "owners:", &refusal.top_owners)?;
     holders(text, "largest:", &refusal.top_hints)?;
     if let Some(graph) = &refusal.loading {
@@ -273,6 +244,38 @@ fn refused(text: &mut String, column: &ColumnOutcome, refusal: &Refusal) -> std:
         writeln!(text, "  and {rest}; --json tells of {}", column.refusals.len())?;
     }
     Ok(())
+}
+
+/// What was asked for, and where.
+pub(crate) fn asked(refusal: &Refusal) -> String {
+    let Refusal { device, hbm, core, usage, .. } = refusal;
+    let recorded = if refusal.recorded { ", as when it was recorded" } else { "" };
+    let (size, hint) = (human(refusal.size), Shown(&refusal.hint));
+    format!("{size} of {usage} {hint} for core {core} on neuron{device} HBM {hbm}{recorded}")
+}
+
+/// Why it was not served.
+pub(crate) fn cause(column: &ColumnOutcome, refusal: &Refusal) -> String {
+    let (free, largest) = (human(refusal.free), human(refusal.largest_hole));
+    let (aligned, missing) = (human(refusal.largest_aligned), human(refusal.missing));
+    let align = human(refusal.align.max(neuron_abi::arch::PAGE_SIZE));
+    let instance = &column.instance;
+    match refusal.cause {
+        Cause::Full => format!("full: {free} free, {missing} too little for it"),
+        Cause::Fragmented => {
+            format!("fragmented: {free} free, but the largest hole has {largest}, {missing} too little")
+        }
+        Cause::Alignment => format!(
+            "alignment: the largest hole has {largest}, but {aligned} from a multiple of {align} on, {missing} too \
+             little"
+        ),
+        Cause::NoDevice => format!("{instance} has no such device"),
+        Cause::NoHbm => format!("a device of {instance} has no such HBM"),
+        Cause::NoCore => "no device has such a core".to_owned(),
+        Cause::ZeroBytes => "zero bytes are never served".to_owned(),
+        Cause::TooLarge => "more than the driver takes in one request".to_owned(),
+        Cause::BadAlignment => "an alignment above 2 GiB, or any for host memory, is refused".to_owned(),
+    }
 }
 
 fn holders(text: &mut String, what: &str, holders: &[Holder]) -> std::fmt::Result {

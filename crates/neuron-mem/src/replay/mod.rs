@@ -12,6 +12,7 @@ use neuron_dmem::trace::Sink;
 use neuron_dmem::trace::chrome::ChromeTrace;
 use neuron_replay::diff::{self, DiffError};
 use neuron_replay::outcome::Outcome;
+use neuron_replay::picture::picture;
 use neuron_replay::replay::{self, Options};
 use neuron_replay::scenario::{Scenario, ScenarioError};
 use neuron_replay::trace::{Reader, TraceError};
@@ -20,6 +21,7 @@ use crate::bytes::plural;
 use crate::cli::{DEFAULT_INSTANCE, DiffArgs, ReplayArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::page;
 use crate::render::replay::{DiffReport, ReplayReport};
 use crate::render::write_json;
 use crate::shown::{ShownPath, bounded};
@@ -31,9 +33,14 @@ const READ: usize = 256 << 10;
 ///
 /// # Errors
 /// [`Exit::Input`] with line and column of what is wrong with the trace; [`Exit::Usage`] for a scenario
-/// that cannot be; after the report, [`Exit::DoesNotFit`] if the first scenario refused something.
+/// that cannot be, and for a page of what cannot be read twice; [`Exit::Output`] for a page that cannot be written;
+/// after the report, [`Exit::DoesNotFit`] if the first scenario refused something.
 pub fn run(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let file = open(&args.trace)?;
+    if args.html.is_some() && !file.metadata().is_ok_and(|about| about.is_file()) {
+        let what = format!("--html reads the trace twice, and {} is no file", ShownPath(&args.trace));
+        return Err(Failure::new(Exit::Usage, what));
+    }
     let bad = |error| bad_trace(&args.trace, error);
     let mut reader = Reader::new(BufReader::with_capacity(READ, file), args.from.into()).map_err(bad)?;
     let recorded = reader.header().instance.as_deref();
@@ -54,7 +61,22 @@ pub fn run(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Failure> {
     } else {
         out.write_all(report.text().as_bytes()).map_err(Failure::output)?;
     }
+    if let (Some(page), Some(scenario)) = (&args.html, scenarios.first()) {
+        draw(args, page, scenario, &outcome)?;
+    }
     served(&outcome)
+}
+
+/// Writes the page of the first scenario, which is run once more for it.
+fn draw(args: &ReplayArgs, file: &Path, scenario: &Scenario, outcome: &Outcome) -> Result<(), Failure> {
+    let Some(column) = outcome.columns.first() else { return Ok(()) };
+    let bad = |error| bad_trace(&args.trace, error);
+    let trace = BufReader::with_capacity(READ, open(&args.trace)?);
+    let mut reader = Reader::new(trace, args.from.into()).map_err(bad)?;
+    let line = page::replay::line(column);
+    let picture = picture(&mut reader, scenario, line, column.peak_line).map_err(bad)?;
+    let page = page::replay::page(&args.trace, outcome, column, &picture).html();
+    page::file::write(file, &page, &[&args.trace])
 }
 
 fn scenarios(args: &ReplayArgs, instance: &str) -> Result<Vec<Scenario>, Failure> {
