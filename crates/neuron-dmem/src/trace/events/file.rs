@@ -61,6 +61,12 @@ impl Lines {
     }
 }
 
+impl Drop for Lines {
+    fn drop(&mut self) {
+        scratch::no_longer_written(&self.file);
+    }
+}
+
 /// Refuses a name that something else has.
 fn make_way(path: &Path) -> Result<(), EventsError> {
     let metadata = match fs::metadata(path) {
