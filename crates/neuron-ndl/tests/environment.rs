@@ -44,6 +44,7 @@ fn nothing_set_asks_for_nothing() {
 fn each_variable_has_its_type() {
     let set = [
         ("NEURON_MEM_BACKEND", "kernel"),
+        ("NEURON_MEM_INSTANCE", "trn2.3xlarge"),
         ("NEURON_RT_VISIBLE_CORES", " 1 - 2 , 3"),
         ("NEURON_RT_NUM_CORES", "4"),
         ("NEURON_LOGICAL_NC_CONFIG", "1"),
@@ -222,6 +223,10 @@ fn two_names_of_one_setting_have_to_agree() {
 #[test]
 fn settings_that_have_no_effect_are_told() {
     for (set, word) in [
+        (
+            [("NEURON_MEM_BACKEND", "kernel"), ("NEURON_MEM_INSTANCE", "trn2.3xlarge")],
+            "NEURON_MEM_INSTANCE has no effect",
+        ),
         (
             [("NEURON_RT_VISIBLE_CORES", "0"), ("NEURON_RT_NUM_CORES", "1")],
             "NEURON_RT_NUM_CORES has no effect",
