@@ -184,6 +184,6 @@ fn allocated(allocator: &Allocator, request: AllocRequest<'_>, name: &str) -> Re
 fn report(allocator: &Allocator, error: &DmemError) {
     if let Some(report) = error.report() {
         let files = report.write_files(&allocator.memory().events(), &DumpOptions::from_env());
-        logging::line(Level::Error, "nrt_tensor_allocate", &(report.human() + &files.human()));
+        logging::line(Level::Error, "nrt_tensor_allocate", (report.human() + &files.human()).trim_end());
     }
 }
