@@ -1,6 +1,5 @@
 //! A C compiler, and the library as it would be installed.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -69,22 +68,11 @@ impl Compiler {
     /// Compiles and links; any warning is an error.
     pub(crate) fn link(&self, source: &Path) -> PathBuf {
         let program = self.folder().join("program");
-        let rpath = format!("-Wl,-rpath,{}", self.lib().display());
-        let arguments: [&OsStr; 11] = [
-            "-std=c11".as_ref(),
-            "-D_GNU_SOURCE".as_ref(),
-            "-Wall".as_ref(),
-            "-Wextra".as_ref(),
-            "-Werror".as_ref(),
-            "-o".as_ref(),
-            program.as_ref(),
-            source.as_ref(),
-            "-L".as_ref(),
-            self.lib().as_os_str(),
-            rpath.as_ref(),
-        ];
-        let include = root().join("include");
-        run(Command::new("cc").arg("-I").arg(include).args(arguments).arg("-lnrt"));
+        let mut command = Command::new("cc");
+        command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]);
+        command.arg("-I").arg(root().join("include")).arg(source).arg("-o").arg(&program);
+        command.arg("-L").arg(self.lib()).arg(format!("-Wl,-rpath,{}", self.lib().display())).arg("-lnrt");
+        run(&mut command);
         program
     }
 
