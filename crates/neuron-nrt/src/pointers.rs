@@ -217,8 +217,11 @@ unsafe fn array<T: Copy>(pointer: *const T, count: u64, name: &'static str) -> R
     }
     let count = usize::try_from(count).ok().filter(|count| *count <= isize::MAX as usize / size_of::<T>());
     let count = count.ok_or_else(|| Refusal::invalid(format!("`{name}` is longer than memory is")))?;
-    // SAFETY: by our contract there are `count` values. Nothing is said of their alignment.
-    let value = |number| unsafe { pointer.add(number).read_unaligned() };
+    let value = |number| {
+        let place = pointer.wrapping_add(number);
+        // SAFETY: by our contract there are `count` values. Nothing is said of their alignment.
+        unsafe { place.read_unaligned() }
+    };
     Ok((0..count).map(value).collect())
 }
 
@@ -242,7 +245,7 @@ mod tests {
     fn a_result_goes_to_a_place_of_any_alignment_and_to_none_that_is_null() {
         let mut bytes = [0_u8; 9];
         // SAFETY: eight bytes are there from the second on.
-        let mut out = unsafe { Out::new(bytes.as_mut_ptr().add(1).cast::<u64>(), "out") };
+        let mut out = unsafe { Out::new(bytes[1..].as_mut_ptr().cast::<u64>(), "out") };
         assert!(out.set(u64::MAX).is_ok());
         assert_eq!(bytes, [0, 255, 255, 255, 255, 255, 255, 255, 255]);
         // SAFETY: NULL is allowed.

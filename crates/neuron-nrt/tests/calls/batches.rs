@@ -107,3 +107,22 @@ fn everything_is_checked_before_anything_moves() {
     assert_eq!(write_all(&[first]), SUCCESS);
     assert_eq!(read(tensor, 0, 101)[99..], [1, 7]);
 }
+
+/// Seed 000 §3, one ioctl for many tensors: a batch begins at the tensor's own offset in the memory that it
+/// shares (`align_offset + tensor->_offset`), which is nobody's business but the library's.
+#[test]
+fn seed_000_a_batch_of_a_slice_begins_where_the_slice_does() {
+    for instance in ["trn1.2xlarge", "trn2.3xlarge"] {
+        let _library = Library::on(instance);
+        let whole = allocate(DEVICE, 0, 1000);
+        assert_eq!(write(whole, 0, &[0; 1000]), SUCCESS);
+        let slice = try_slice(try_slice(whole, 100, 800).unwrap(), 200, 50).unwrap();
+        let mut bytes = pattern(50, 3);
+        assert_eq!(write_all(&[batch(slice, &[operation(0, &mut bytes)])]), SUCCESS);
+        assert_eq!(read(whole, 300, 50), bytes);
+        assert_eq!((read(whole, 0, 300), read(whole, 350, 650)), (vec![0; 300], vec![0; 650]));
+        let mut back = [0; 49];
+        assert_eq!(read_all(&[batch(slice, &[operation(1, &mut back)])]), SUCCESS);
+        assert_eq!(back, bytes[1..]);
+    }
+}

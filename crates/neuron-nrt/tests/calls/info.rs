@@ -55,7 +55,12 @@ fn an_instance_has_its_family_size_generation_and_revision() {
     {
         let library = Library::closed(&[("NEURON_MEM_INSTANCE", instance)]);
         let ask = |len| {
-            let mut told = InstanceInfo { family: 99, size: 99, arch_name: [1; 16], device_revision: [1; 8] };
+            let mut told = InstanceInfo {
+                family: u32::MAX,
+                size: u32::MAX,
+                arch_name: [1; 16],
+                device_revision: [1; 8],
+            };
             // SAFETY: the pointer is of a local value that is at least so long.
             let status = unsafe { info::nrt_get_instance_info(&raw mut told, len) };
             (status, told)
@@ -64,7 +69,7 @@ fn an_instance_has_its_family_size_generation_and_revision() {
         assert_eq!((status, told.family, told.size), (SUCCESS, family, size));
         assert_eq!((text(&told.arch_name), text(&told.device_revision)), (arch, "1"));
         let (status, cut) = ask(6);
-        assert_eq!((status, cut.family, cut.size), (SUCCESS, family, 99 & !0xffff | size), "6 of 32 bytes");
+        assert_eq!((status, cut.family, cut.size), (SUCCESS, family, 0xffff_0000 | size), "6 of 32 bytes");
         assert_eq!(cut.arch_name, [1; 16]);
         assert_eq!(ask(0).0, INVALID);
         // SAFETY: NULL is allowed.

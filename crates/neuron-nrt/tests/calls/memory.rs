@@ -12,11 +12,8 @@ use crate::common::*;
 fn stats(vnc: u32) -> MemoryStats {
     let (mut stats, mut written) = (MemoryStats { bytes_used: 9, bytes_limit: 9 }, 0);
     // SAFETY: the pointers are of local values.
-    assert_eq!(
-        unsafe { sharing::nrt_get_vnc_memory_stats(vnc, &raw mut stats, 16, &raw mut written) },
-        SUCCESS
-    );
-    assert_eq!(written, 16);
+    let status = unsafe { sharing::nrt_get_vnc_memory_stats(vnc, &raw mut stats, 16, &raw mut written) };
+    assert_eq!((status, written), (SUCCESS, 16));
     stats
 }
 

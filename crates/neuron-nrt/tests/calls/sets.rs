@@ -82,7 +82,7 @@ fn a_set_is_no_tensor_and_a_tensor_no_set() {
 fn models_fail_and_what_they_should_give_is_null() {
     let _library = Library::on("trn1.2xlarge");
     let mut model = 8 as *mut nrt::layout::Model;
-    let mut told = 8 as *mut nrt::layout::TensorInfoArray;
+    let mut told = std::ptr::dangling_mut::<nrt::layout::TensorInfoArray>();
     let mut count = 9;
     // SAFETY: the pointers are of local values, or NULL.
     unsafe {
