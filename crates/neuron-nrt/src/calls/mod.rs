@@ -1,5 +1,5 @@
 //! The functions that the library exports (`spec/nrt-abi.md` 4), by what they are about. Each looks at
-//! its pointers, does its work behind the [guard](crate::guard), and answers a status.
+//! its pointers, does its work behind the guard that stops panics, and answers a status.
 //!
 //! | module | what lives there |
 //! |---|---|

@@ -10,6 +10,7 @@ mod batches;
 mod info;
 mod life;
 mod memory;
+mod model;
 mod sets;
 mod tensors;
 mod threads;
