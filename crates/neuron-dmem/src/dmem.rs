@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use neuron_abi::memory::{MemLocation, UsageType};
-use neuron_ndl::{AllocRequest, HostBytes, Mapping, Memory};
+use neuron_ndl::{AllocRequest, CopyRequest, HostBytes, Mapping, Memory};
 use vm_memory::VolatileSlice;
 
 use crate::budget::Reservation;
@@ -256,6 +256,11 @@ impl Dmem {
         self.memory().request().host
     }
 
+    /// Number of the device it is on, or that reaches it.
+    pub fn device(&self) -> u8 {
+        self.owner().device().facts().index
+    }
+
     /// HBM it is on.
     pub fn hbm(&self) -> u32 {
         self.memory().request().hbm
@@ -328,6 +333,52 @@ impl Dmem {
             let (location, pa) = (location(self.memory().request()), self.memory().pa());
             Change::Copied { location, pa, into, bytes: bytes() }
         });
+    }
+
+    /// Fills `bytes` bytes from `offset` on with one value, by the device itself.
+    ///
+    /// # Errors
+    /// NRT_INVALID outside the allocation; NRT_FAILURE when the device fails.
+    pub fn fill(&self, offset: u64, bytes: u64, value: u8) -> Result<(), DmemError> {
+        self.check(offset, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let device = self.owner().device();
+        Ok(device.memset(self.memory(), self.align_offset() + offset, bytes, value)?)
+    }
+
+    /// Copies `bytes` bytes at `source_offset` of another allocation of the device to `offset`, by
+    /// the device itself. What comes of two ranges that overlap is not defined.
+    ///
+    /// # Errors
+    /// NRT_INVALID outside either allocation, or if they are not of one device; NRT_FAILURE when
+    /// the device fails.
+    pub fn copy_from(
+        &self,
+        offset: u64,
+        source: &Self,
+        source_offset: u64,
+        bytes: u64,
+    ) -> Result<(), DmemError> {
+        self.check(offset, bytes)?;
+        source.check(source_offset, bytes)?;
+        let device = self.owner().device();
+        if !std::sync::Arc::ptr_eq(device, source.owner().device()) {
+            let (from, to) = (source.device(), self.device());
+            return Err(DmemError::OtherDevice { from, to });
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let copy = CopyRequest {
+            source: source.memory(),
+            destination: self.memory(),
+            source_offset: source.align_offset() + source_offset,
+            destination_offset: self.align_offset() + offset,
+            bytes,
+        };
+        Ok(device.copy(copy)?)
     }
 
     fn traced(&self, event: EventNumber, bytes: usize) -> Bracket<'_> {

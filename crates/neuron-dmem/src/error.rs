@@ -205,6 +205,16 @@ pub enum DmemError {
         /// Bytes there are.
         size: u64,
     },
+    /// A copy from one device to another.
+    #[error(
+        "memory of neuron{from} cannot be copied to memory of neuron{to} by a device, also if one device was opened twice; copy it through host memory"
+    )]
+    OtherDevice {
+        /// Device of the source.
+        from: u8,
+        /// Device of the destination.
+        to: u8,
+    },
     /// A copy failed. Bytes before `done` arrived.
     #[error("{} after {done} of {bytes} bytes ({hint})", direction.failure())]
     Transfer {
@@ -326,6 +336,7 @@ impl DmemError {
             | Self::ScratchpadPageSize { .. }
             | Self::ScratchpadSize { .. }
             | Self::OutOfBounds { .. }
+            | Self::OtherDevice { .. }
             | Self::NoBatches
             | Self::InvalidBatch { .. } => NrtStatus::Invalid,
             Self::OutOfDeviceMemory { .. }

@@ -185,6 +185,54 @@ fn a_range_outside_the_allocation_is_refused_before_anything_moves() {
     dmem.write(100, &[]).unwrap();
 }
 
+/// The device fills and copies by itself, and what is next to a range stays; also where memory begins
+/// behind padding.
+#[test]
+fn a_range_is_filled_and_copied_by_the_device() {
+    for instance in ["trn1.2xlarge", "trn2.3xlarge"] {
+        let memory = open(instance, INLINE, "");
+        let allocator = Allocator::new(&memory, AllocatorKind::Model, 0).unwrap();
+        let request = AllocRequest::device(300_000, UsageType::Weight);
+        let source = allocator.allocate(&request).unwrap();
+        let host = AllocRequest::host(300_000, UsageType::Tensor).aligned(8192);
+        for destination in [allocator.allocate(&request).unwrap(), allocator.allocate(&host).unwrap()] {
+            source.write(0, &pattern(300_000, 1)).unwrap();
+            destination.fill(0, 300_000, 0).unwrap();
+            destination.fill(3, 200_001, 0xfe).unwrap();
+            destination.copy_from(100, &source, 7, 150_000).unwrap();
+            let mut back = vec![9; 300_000];
+            destination.read(0, &mut back).unwrap();
+            let expected =
+                [&[0; 3][..], &[0xfe; 97], &pattern(300_000, 1)[7..150_007], &[0xfe; 49_904], &[0; 99_996]];
+            assert!(back == expected.concat(), "{instance}");
+        }
+    }
+}
+
+#[test]
+fn what_a_device_cannot_fill_or_copy_is_refused() {
+    let (memory, other) = (open("trn1.2xlarge", INLINE, ""), open("trn1.2xlarge", INLINE, ""));
+    let dmem = |memory| {
+        let allocator = Allocator::new(memory, AllocatorKind::Model, 0).unwrap();
+        allocator.allocate(&AllocRequest::device(100, UsageType::Weight)).unwrap()
+    };
+    let (one, two, far) = (dmem(&memory), dmem(&memory), dmem(&other));
+    two.fill(0, 100, 1).unwrap();
+    for error in [
+        one.fill(1, 100, 2),
+        one.fill(u64::MAX, 2, 2),
+        two.copy_from(1, &one, 0, 100),
+        two.copy_from(0, &one, 1, 100),
+        two.copy_from(0, &far, 0, 100),
+    ] {
+        assert_eq!(error.unwrap_err().status(), NrtStatus::Invalid);
+    }
+    let mut back = [0; 100];
+    two.read(0, &mut back).unwrap();
+    assert_eq!(back, [1; 100]);
+    two.fill(100, 0, 2).and_then(|()| two.copy_from(100, &one, 100, 0)).unwrap();
+}
+
 /// A host block is asked of the machine in one piece: the 3.75 GiB it has do not serve 4.
 #[test]
 fn host_memory_that_cannot_be_had_is_its_own_status() {

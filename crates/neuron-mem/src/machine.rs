@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use neuron_abi::arch::Generation;
 use neuron_ndl::diagnosis::{self, Roots};
-use neuron_ndl::environment::BackendName;
+use neuron_ndl::environment::{BackendName, DEFAULT_INSTANCE, instance_from_environment};
 use neuron_ndl::kernel::Kernel;
 use neuron_ndl::software::{self, MachineError, MachineOptions, Sysfs};
 use neuron_ndl::{Backend, Device, NdlError};
 
-use crate::cli::{DEFAULT_INSTANCE, MachineArgs};
+use crate::cli::MachineArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -66,7 +66,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`Exit::Usage`] for an instance type that is unknown, or with a backend that has none, or a
-    /// `NEURON_MEM_BACKEND` that names none; [`Exit::Device`] if the machine's memory cannot be had.
+    /// `NEURON_MEM_BACKEND` or `NEURON_MEM_INSTANCE` that names none; [`Exit::Device`] if the machine's memory cannot be had.
     pub fn choose(args: &MachineArgs, options: MachineOptions) -> Result<Self, Failure> {
         let set = BackendName::from_environment().map_err(|error| Failure::new(Exit::Usage, error))?;
         Self::of(name(args, set), args, options)
@@ -80,7 +80,13 @@ impl Machine {
         only_software(name, "--instance", args.instance.is_some())?;
         match name {
             BackendName::Software => {
-                Self::software(args.instance.as_deref().unwrap_or(DEFAULT_INSTANCE), options)
+                let set = || instance_from_environment().map_err(|error| Failure::new(Exit::Usage, error));
+                match &args.instance {
+                    Some(asked) => Self::software(asked, options),
+                    None => {
+                        Self::software(set()?.map_or(DEFAULT_INSTANCE, |instance| instance.name), options)
+                    }
+                }
             }
             BackendName::Kernel => Ok(Self::kernel(Kernel::new(), Roots::system())),
         }

@@ -186,6 +186,14 @@ fn what_only_a_machine_without_hardware_has_is_refused_by_name() {
 }
 
 #[test]
+fn the_environment_names_the_machine_unless_the_command_line_does() {
+    for (line, instance) in [("devices", "trn2.3xlarge"), ("devices --instance inf2.xlarge", "inf2.xlarge")] {
+        let ran = Ran::from(command(line).env("NEURON_MEM_INSTANCE", "trn2.3xlarge").output().unwrap());
+        assert!(ran.done().starts_with(&format!("backend software, instance {instance}\n")));
+    }
+}
+
+#[test]
 fn a_machine_without_devices_says_so_and_what_to_do() {
     let (machine, _folder) = nothing();
     let mut out = Vec::new();
@@ -227,6 +235,7 @@ fn a_wrong_variable_is_a_usage_error_that_names_it() {
     for (variable, value, words) in [
         ("NEURON_MEM_BACKEND", "cuda", "software or kernel"),
         ("NEURON_MEM_BACKEND", "unix:/run/neuron", "not supported yet"),
+        ("NEURON_MEM_INSTANCE", "trn9.huge", "trn2.48xlarge"),
         ("NEURON_RT_VISIBLE_CORES", "0,2", "entry `2`"),
         (
             "NEURON_RT_VISIBLE_CORES",

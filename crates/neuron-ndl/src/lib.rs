@@ -12,6 +12,7 @@
 //! | the bounce buffer of a core | [`CopyBuffer`] |
 //! | copies without a bounce | [`Device::zero_copy`], [`CompletionReader`] |
 //! | state of engines and queues, descriptors in a ring | [`Device::queue_state`] and its neighbours |
+//! | cores that no other process may take | [`CoreClaim`] |
 //! | mappable parts, chunks by address, HBM scrub | [`Device::map_part`] and its neighbours |
 //! | what no ioctl shows | [`introspect`] |
 //! | the devices of the running kernel | [`kernel`] |
@@ -30,6 +31,7 @@
 //! descriptors, and its advice to the kernel about the devices'; and [`testing`], which passes the contract on and looks at batches.
 
 pub mod backend;
+mod claim;
 mod compat;
 mod device;
 pub mod diagnosis;
@@ -53,6 +55,7 @@ mod windows;
 mod zero_copy;
 
 pub use backend::{Backend, DeviceFile, Lane, Mapping};
+pub use claim::{ClaimError, CoreClaim};
 pub use compat::{Fallback, FallbackHook};
 pub use device::{CopyRequest, Device, OpenOptions, WaitHandle};
 pub use engine::QueueState;

@@ -44,6 +44,7 @@ fn nothing_set_asks_for_nothing() {
 fn each_variable_has_its_type() {
     let set = [
         ("NEURON_MEM_BACKEND", "kernel"),
+        ("NEURON_MEM_INSTANCE", "trn2.3xlarge"),
         ("NEURON_RT_VISIBLE_CORES", " 1 - 2 , 3"),
         ("NEURON_RT_NUM_CORES", "4"),
         ("NEURON_LOGICAL_NC_CONFIG", "1"),
@@ -60,6 +61,7 @@ fn each_variable_has_its_type() {
     assert_eq!(errors, []);
     assert_eq!(shown.len(), set.len());
     assert_eq!(environment.backend, Some(BackendName::Kernel));
+    assert_eq!(environment.instance.map(|instance| instance.name), Some("trn2.3xlarge"));
     assert_eq!(environment.visible_cores.as_ref().map(ToString::to_string).as_deref(), Some("1-2,3"));
     assert_eq!((environment.num_cores, environment.logical_size), (Some(4), Some(1)));
     assert_eq!((environment.reset_cores, environment.map_hbm), (Some(false), Some(true)));
@@ -72,6 +74,7 @@ fn each_variable_has_its_type() {
 fn a_wrong_value_names_the_variable_the_value_and_what_is_accepted() {
     for (variable, values, accepted) in [
         ("NEURON_MEM_BACKEND", &["hardware", "Kernel", "kernel,software"][..], "software or kernel"),
+        ("NEURON_MEM_INSTANCE", &["trn9.huge", "TRN1.2xlarge", "trn2"], "trn2.3xlarge and trn2.48xlarge"),
         ("NEURON_RT_NUM_CORES", &["-1", "two", "4294967296", "1.5", "+1"], "a number of cores, or 0 for all"),
         ("NEURON_LOGICAL_NC_CONFIG", &["0", "3", "x"], "1 or 2"),
         ("NEURON_RT_VIRTUAL_CORE_SIZE", &["4"], "1 or 2"),
@@ -223,6 +226,10 @@ fn two_names_of_one_setting_have_to_agree() {
 fn settings_that_have_no_effect_are_told() {
     for (set, word) in [
         (
+            [("NEURON_MEM_BACKEND", "kernel"), ("NEURON_MEM_INSTANCE", "trn2.3xlarge")],
+            "NEURON_MEM_INSTANCE has no effect",
+        ),
+        (
             [("NEURON_RT_VISIBLE_CORES", "0"), ("NEURON_RT_NUM_CORES", "1")],
             "NEURON_RT_NUM_CORES has no effect",
         ),
@@ -272,7 +279,7 @@ fn a_very_long_value_is_cut_in_the_message() {
 
 proptest! {
     #[test]
-    fn no_value_is_a_panic(values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 11)) {
+    fn no_value_is_a_panic(values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), VARIABLES.len())) {
         let reading = Environment::read(|name| {
             let at = VARIABLES.iter().position(|variable| *variable == name)?;
             Some(OsString::from_vec(values[at].clone()))

@@ -40,6 +40,12 @@ impl Generation {
             Generation::V4 => &geometry::V4,
         }
     }
+
+    /// Whether the runtime gives out tensors in host memory that the device reaches: it refuses them
+    /// from Trainium2 on (spec/dmem.md 8; of Trainium3 it is our reading).
+    pub const fn has_host_tensors(self) -> bool {
+        matches!(self, Generation::V2)
+    }
 }
 
 /// Page size, and the default granule of device memory, in bytes (spec/arch.md 2).

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use cores::CoreSelection;
+pub use neuron_ndl::environment::DEFAULT_INSTANCE;
 pub use plan::{Era, Placement, PlanArgs};
 pub use replay::{DiffArgs, ReplayArgs};
 pub use size::ByteSize;
@@ -61,7 +62,8 @@ pub struct MachineArgs {
     #[arg(long, value_name = "NAME")]
     pub backend: Option<BackendName>,
 
-    /// Instance type whose devices the software backend presents [default: trn1.2xlarge]
+    /// Instance type whose devices the software backend presents
+    /// [default: NEURON_MEM_INSTANCE, or trn1.2xlarge]
     #[arg(long, value_name = "TYPE")]
     pub instance: Option<String>,
 }
@@ -261,9 +263,6 @@ pub enum Arch {
     /// Trainium3
     V4,
 }
-
-/// The instance type presented unless another is asked for.
-pub const DEFAULT_INSTANCE: &str = "trn1.2xlarge";
 
 /// How bytes reach the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -44,6 +44,6 @@ mod surroundings;
 
 pub use check::{Check, Diagnosis, Status};
 pub use examine::{Subject, examine};
-pub use opening::{explain_failed_open, explain_open_error, generation};
+pub use opening::{device_facts, explain_failed_open, explain_open_error, generation};
 pub use roots::Roots;
 pub use surroundings::Folder;

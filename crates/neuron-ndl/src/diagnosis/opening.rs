@@ -30,6 +30,15 @@ pub(super) struct Told {
     fallbacks: Vec<Fallback>,
 }
 
+/// What a device says of itself, asked on the lane that takes no process slot and does not wait for
+/// a reset (`spec/ndl.md` 2). It tells no neighbours there.
+///
+/// # Errors
+/// As [`generation`].
+pub fn device_facts(backend: &dyn Backend, index: u8) -> Result<DeviceFacts, NdlError> {
+    ask(backend, index).map(|told| told.facts)
+}
+
 /// Generation of the devices of a driver, asked on the lane that takes no process slot and does
 /// not wait for a reset (`spec/ndl.md` 2).
 ///

@@ -6,6 +6,7 @@
 //! | `variables` | [`Environment`]: the values, and what follows where nothing is set |
 //! | `cores` | [`CoreList`], [`CoreLayout`]: which cores a process sees, and where they are |
 //! | `backend` | [`BackendName`]: where devices are looked for |
+//! | `instance` | which machine the software backend presents |
 //! | `value` | what counts as a number, a switch, a list |
 //! | `error` | [`EnvironmentError`]: the variable, its value, what is accepted |
 //!
@@ -27,11 +28,13 @@
 mod backend;
 mod cores;
 mod error;
+mod instance;
 mod value;
 mod variables;
 
 pub use backend::BackendName;
 pub use cores::{CoreLayout, CoreList};
 pub use error::EnvironmentError;
+pub use instance::{DEFAULT_INSTANCE, instance_from_environment};
 pub(crate) use value::printable;
 pub use variables::{Environment, Reading, VARIABLES, default_direct_write};

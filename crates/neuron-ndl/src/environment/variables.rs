@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::ops::Range;
 
 use neuron_abi::arch::Generation;
+use neuron_softdev::Instance;
 
 use super::backend::{BACKEND, BackendName};
 use super::cores::{self, CoreLayout, CoreList, VISIBLE};
 use super::error::EnvironmentError;
+use super::instance::{self, INSTANCE};
 use super::value::{Held, switch};
 
 const NUM_CORES: &str = "NEURON_RT_NUM_CORES";
@@ -21,8 +23,9 @@ const SCRATCHPAD_PAGE: &str = "NEURON_SCRATCHPAD_PAGE_SIZE";
 const CONTIGUOUS: &str = "NEURON_RT_CONTIGUOUS_SCRATCHPAD";
 
 /// The variables that are read here.
-pub const VARIABLES: [&str; 11] = [
+pub const VARIABLES: [&str; 12] = [
     BACKEND,
+    INSTANCE,
     VISIBLE,
     NUM_CORES,
     LOGICAL,
@@ -51,6 +54,8 @@ pub const fn default_direct_write(generation: Generation) -> u32 {
 pub struct Environment {
     /// `NEURON_MEM_BACKEND`: where devices are looked for.
     pub backend: Option<BackendName>,
+    /// `NEURON_MEM_INSTANCE`: the machine that the software backend presents; ours.
+    pub instance: Option<&'static Instance>,
     /// `NEURON_RT_VISIBLE_CORES`: the logical cores of the machine that this process sees.
     pub visible_cores: Option<CoreList>,
     /// `NEURON_RT_NUM_CORES`: how many logical cores to take; 0 counts as not set.
@@ -148,6 +153,9 @@ impl Environment {
     /// the machine, if it is known.
     pub fn without_effect(&self, generation: Option<Generation>) -> Vec<String> {
         let mut found = Vec::new();
+        if self.instance.is_some() && self.backend == Some(BackendName::Kernel) {
+            found.push(format!("{INSTANCE} has no effect with {BACKEND} kernel"));
+        }
         if self.visible_cores.is_some() && self.num_cores.is_some() {
             found.push(format!("{NUM_CORES} has no effect beside {VISIBLE}"));
         }
@@ -181,6 +189,7 @@ impl<F: Fn(&str) -> Option<OsString>> Reader<F> {
         const MIB: u64 = 1 << 20;
         Environment {
             backend: self.take(BACKEND, |held| BackendName::from_value(held.value)),
+            instance: self.take(INSTANCE, instance::from_held),
             visible_cores: self.take(VISIBLE, CoreList::from_held),
             num_cores: self
                 .take(NUM_CORES, |held| {
