@@ -4,15 +4,13 @@
 //! |---|---|
 //! | `place` | which device and cores, and which way bytes go: arguments over environment over defaults |
 //! | `session` | the device work: allocate, copy, read back, free |
-//! | `timeline` | the file that shows it |
-//! | `events` | the trace that `replay` reads |
+//! | `told` | the files that tell of it: timeline, trace |
 //!
 //! Here: arguments in, report out.
 
-mod events;
 mod place;
 mod session;
-mod timeline;
+mod told;
 
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
@@ -33,9 +31,8 @@ use crate::progress::Progress;
 use crate::render::load::{LoadDetail, LoadReport, Verification, bytes_per_second};
 use crate::render::{headline, write_json};
 use crate::shown::ShownList;
-use events::Events;
 use session::{Outcome, Session};
-use timeline::Timeline;
+use told::Told;
 
 /// Opens the model that the arguments name, or builds the built-in one.
 ///
@@ -85,8 +82,8 @@ pub fn on(
     let device = machine.open(index)?;
     let cores = place::cores(args, environment, machine, &device)?;
     let model = open_model(args)?;
-    let timeline = Timeline::begin(args)?;
-    let events = Events::begin(args, machine.instance())?;
+    let timeline = Told::timeline(args)?;
+    let events = Told::trace(args, machine.instance())?;
     if !args.json {
         let line = headline(machine.name().name(), machine.instance());
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)?;
@@ -108,7 +105,8 @@ pub fn on(
             Path::ZeroCopy { .. } if !device.offers_zero_copy() => failure.with_note(NOT_OFFERED),
             _ => failure,
         };
-        events::note(timeline::note(failure.with_note(&freed(baseline, &after)), &written), &trace)
+        let failure = failure.with_note(&freed(baseline, &after));
+        events.note(timeline.note(failure, &written), &trace)
     })?;
 
     let (mut report, detail) = report(machine, &model, outcome, baseline, after?);
