@@ -60,7 +60,7 @@ pub fn replay(data: &[u8]) {
     let changes = [Change::Fit(Fit::Best), Change::Order(Order::LargestFirst), Change::Page(1 << 20)];
     let Ok(other) = base.with("other", &changes) else { return };
     let outcome = Reader::new(rest, format).and_then(|mut reader| {
-        neuron_replay::replay::run(&mut reader, &[base, other], &Options::default(), None)
+        neuron_replay::run(&mut reader, &[base, other], &Options::default(), None)
     });
     match outcome {
         Ok(outcome) => assert_eq!(outcome.columns.len(), 2),

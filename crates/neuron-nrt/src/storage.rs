@@ -11,7 +11,6 @@ use vm_memory::{MmapRegion, VolatileMemory as _, VolatileSlice};
 use crate::logging::{self, Level};
 use crate::pointers::Foreign;
 use crate::refusal::Refusal;
-use crate::runtime::Runtime;
 use crate::spans::{Span, Spans};
 
 /// Most bytes of a HOST tensor: less than 4 MiB (`spec/nrt-abi.md` 2).
@@ -81,20 +80,16 @@ impl Storage {
         Self::of(Kind::Attached(buffer))
     }
 
-    /// New memory. Core -1 is any, for memory of the host.
+    /// New memory of a core's.
     pub(crate) fn allocate(
-        runtime: &Runtime,
+        allocator: &Allocator,
         placement: Placement,
-        vnc: i32,
         size: u64,
         name: &str,
     ) -> Result<Arc<Self>, Refusal> {
-        let any = placement != Placement::Device && vnc == -1;
-        let core = runtime.core(if any { 0 } else { vnc.into() })?;
         if size == 0 {
             return Err(Refusal::invalid("a tensor needs at least one byte"));
         }
-        let allocator = &core.allocator;
         let kind = match placement {
             Placement::Device => {
                 Kind::Device(allocated(allocator, AllocRequest::device(size, UsageType::Tensor), name)?)

@@ -42,7 +42,10 @@ impl Tensor {
         name: Option<&str>,
     ) -> Result<Self, Refusal> {
         let (placement, size) = (Placement::from_raw(placement)?, size as u64);
-        let storage = Storage::allocate(runtime, placement, vnc, size, &shown(name.unwrap_or_default()))?;
+        // For memory of the host -1 is any core.
+        let any = placement != Placement::Device && vnc == -1;
+        let allocator = &runtime.core(if any { 0 } else { vnc.into() })?.allocator;
+        let storage = Storage::allocate(allocator, placement, size, &shown(name.unwrap_or_default()))?;
         Ok(Self::of(View { storage, offset: 0, size }))
     }
 

@@ -8,6 +8,7 @@
 //! | [`trace`] | reading a trace, line by line; `docs/trace-format.md` is the format |
 //! | [`scenario`] | what a replay is run against: instance, pools, placement, order |
 //! | [`pools`] | one HBM: the driver's channel, or best fit in its place |
+//! | [`run()`] | a whole trace, against one scenario or several |
 //! | [`replay`] | the run: events in, one column of results for each scenario out |
 //! | [`outcome`] | what came of it, as plain data |
 //! | [`picture`] | where everything was at one line, and how it came there |
@@ -16,7 +17,8 @@
 //! Memory is bounded by what lives in the trace at one time, not by its length.
 //!
 //! ```
-//! use neuron_replay::replay::{Options, run};
+//! use neuron_replay::replay::Options;
+//! use neuron_replay::run;
 //! use neuron_replay::scenario::Scenario;
 //! use neuron_replay::trace::{Format, Reader};
 //!
@@ -44,7 +46,10 @@ pub mod outcome;
 pub mod picture;
 pub mod pools;
 pub mod replay;
+mod run;
 mod samples;
 pub mod scenario;
 mod timeline;
 pub mod trace;
+
+pub use run::run;

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use neuron_replay::outcome::ColumnOutcome;
 use neuron_replay::picture::{Picture, picture};
-use neuron_replay::replay::{Options, run};
+use neuron_replay::replay::Options;
+use neuron_replay::run;
 use neuron_replay::scenario::Scenario;
 use neuron_replay::trace::{Format, Reader};
 use proptest::prelude::*;

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot set itself up should stop")]
 
 use neuron_abi::memory::{MemLocation, UsageType};
-use neuron_replay::replay::{Options, run};
+use neuron_replay::replay::Options;
+use neuron_replay::run;
 use neuron_replay::scenario::Scenario;
 use neuron_replay::trace::{Alloc, Copy, Direction, Event, Format, Header, MAX_LINE, Reader, TraceError};
 use proptest::prelude::*;

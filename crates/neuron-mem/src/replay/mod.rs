@@ -13,7 +13,7 @@ use neuron_dmem::trace::chrome::ChromeTrace;
 use neuron_replay::diff::{self, DiffError};
 use neuron_replay::outcome::Outcome;
 use neuron_replay::picture::picture;
-use neuron_replay::replay::{self, Options};
+use neuron_replay::replay::Options;
 use neuron_replay::scenario::{Scenario, ScenarioError};
 use neuron_replay::trace::{Reader, TraceError};
 
@@ -50,7 +50,7 @@ pub fn run(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let sink = timeline.as_ref().map(|timeline| timeline as &dyn Sink);
 
     let options = Options { stop_at_refusal: args.stop };
-    let outcome = replay::run(&mut reader, &scenarios, &options, sink).map_err(bad);
+    let outcome = neuron_replay::run(&mut reader, &scenarios, &options, sink).map_err(bad);
     // Also of a trace that goes wrong: what is there can be opened.
     let written = timeline.as_ref().map(ChromeTrace::finish).transpose();
     let (outcome, written) = (outcome?, written?);

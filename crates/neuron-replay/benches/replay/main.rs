@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use neuron_abi::memory::{MemLocation, UsageType};
-use neuron_replay::replay::{Options, run};
+use neuron_replay::replay::Options;
+use neuron_replay::run;
 use neuron_replay::scenario::{Scenario, ScenarioError};
 use neuron_replay::trace::{Alloc, Event, Format, Header, Reader};
 
