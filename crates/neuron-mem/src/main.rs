@@ -38,7 +38,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::TraceCopy(args) => trace::run(args, &mut out)?,
         Command::Doctor(args) => doctor::run(args, &mut out)?,
         Command::Explain(args) => explain::run(args, Paint::of_stdout(), &mut out)?,
-        Command::Replay(args) => replay::run(args, &mut out)?,
+        Command::Replay(args) => replay::run(args, Paint::of_stdout(), &mut out)?,
         Command::Diff(args) => replay::diff(args, &mut out)?,
         Command::Log(args) => {
             let interrupt = match args.follow {

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use neuron_dmem::trace::chrome::Timeline;
 use neuron_replay::diff::{Amounts, Change, Diff, Kind, Source};
-use neuron_replay::outcome::{Cause, ColumnOutcome, Holder, Outcome, Refusal};
+use neuron_replay::outcome::{Cause, ColumnOutcome, HbmPeak, Holder, Outcome, Refusal};
 use serde::Serialize;
 
+use super::bar;
 use super::load::Timeline as Written;
+use super::paint::Paint;
 use crate::bytes::{exact_and_human, human, plural, thousands};
 use crate::shown::{Shown, ShownPath, bounded};
 
@@ -78,14 +80,14 @@ fn percent(share: f64) -> String {
 impl ReplayReport<'_> {
     /// The report for people. Ends with a newline.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, paint: Paint) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = self.write_text(&mut text);
+        let _ = self.write_text(&mut text, paint);
         text
     }
 
-    fn write_text(&self, text: &mut String) -> std::fmt::Result {
+    fn write_text(&self, text: &mut String, paint: Paint) -> std::fmt::Result {
         let outcome = self.outcome;
         let source = if outcome.source.is_empty() { "an unnamed source" } else { &outcome.source };
         write!(
@@ -116,6 +118,7 @@ impl ReplayReport<'_> {
         writeln!(text, "\n{}", self.scenarios())?;
         if let Some(first) = outcome.columns.first() {
             writeln!(text, "\n{}", peaks(first))?;
+            bars(text, first, paint)?;
         }
         for column in &outcome.columns {
             if let Some(refusal) = column.refusals.first() {
@@ -201,6 +204,18 @@ fn more(text: &mut String, len: usize, noun: &str) -> std::fmt::Result {
         0 => Ok(()),
         rest => writeln!(text, "... and {}; --json has all", plural(rest as u64, noun)),
     }
+}
+
+/// How full each HBM of the first scenario was at its peak.
+fn bars(text: &mut String, column: &ColumnOutcome, paint: Paint) -> std::fmt::Result {
+    for (place, &HbmPeak { device, hbm, bytes, size }) in column.hbms.iter().take(FEW).enumerate() {
+        let refused = column.refusals.iter().any(|it| (it.device, it.hbm) == (device, hbm));
+        let (bar, percent) = (bar::bar(bytes, size, refused), bar::percent(bytes, size));
+        let line = format!("{bar} {percent:>3} % of {}  neuron{device} HBM {hbm}, at its peak", human(size));
+        let gap = if place == 0 { "\n" } else { "" };
+        writeln!(text, "{gap}{}", bar::coloured(&line, bytes, size, refused, paint))?;
+    }
+    Ok(())
 }
 
 /// Peaks of the first scenario.

@@ -22,6 +22,7 @@ use crate::cli::{DEFAULT_INSTANCE, DiffArgs, ReplayArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::page;
+use crate::render::paint::Paint;
 use crate::render::replay::{DiffReport, ReplayReport};
 use crate::render::write_json;
 use crate::shown::{ShownPath, bounded};
@@ -29,13 +30,13 @@ use crate::shown::{ShownPath, bounded};
 /// Bytes that are read at a time.
 const READ: usize = 256 << 10;
 
-/// Runs `replay` and writes its result to `out`.
+/// Runs `replay` and writes its result to `out`, as text in colours if `paint` has some.
 ///
 /// # Errors
 /// [`Exit::Input`] with line and column of what is wrong with the trace; [`Exit::Usage`] for a scenario
 /// that cannot be, and for a page of what cannot be read twice; [`Exit::Output`] for a page that cannot be written;
 /// after the report, [`Exit::DoesNotFit`] if the first scenario refused something.
-pub fn run(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Failure> {
+pub fn run(args: &ReplayArgs, paint: Paint, out: &mut dyn Write) -> Result<(), Failure> {
     let file = open(&args.trace)?;
     if args.html.is_some() && !file.metadata().is_ok_and(|about| about.is_file()) {
         let what = format!("--html reads the trace twice, and {} is no file", ShownPath(&args.trace));
@@ -59,7 +60,7 @@ pub fn run(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Failure> {
     if args.json {
         write_json(out, &report).map_err(Failure::output)?;
     } else {
-        out.write_all(report.text().as_bytes()).map_err(Failure::output)?;
+        out.write_all(report.text(paint).as_bytes()).map_err(Failure::output)?;
     }
     if let (Some(page), Some(scenario)) = (&args.html, scenarios.first()) {
         draw(args, page, scenario, &outcome)?;
