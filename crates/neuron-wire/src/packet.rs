@@ -40,7 +40,7 @@ pub fn send(
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let descriptors = descriptor.as_ref().map(std::slice::from_ref).unwrap_or_default();
+    let descriptors = descriptor.as_slice();
     let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(tail)];
     retry_on_intr(|| {
         let mut control = SendAncillaryBuffer::new(&mut space);
