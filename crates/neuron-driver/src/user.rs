@@ -89,12 +89,34 @@ pub struct Pinned {
     /// In the order of the buffer.
     pub runs: Vec<PageRun>,
     _hold: Arc<dyn Any + Send + Sync>,
+    landing: Option<Box<dyn Landing>>,
+}
+
+/// Pages that stand for the caller's, which another process has: what a device wrote has to be
+/// carried there.
+pub trait Landing: Send + Sync {
+    /// The device is done. The caller is told of the transfer's end only afterwards.
+    ///
+    /// # Errors
+    /// EFAULT if the caller has no such memory any more.
+    fn land(&self) -> Result<(), Errno>;
 }
 
 impl Pinned {
     /// Pages that `hold` keeps pinned.
     pub fn new(runs: Vec<PageRun>, hold: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { runs, _hold: hold }
+        Self { runs, _hold: hold, landing: None }
+    }
+
+    /// Pages that stand for others.
+    #[must_use]
+    pub fn landing(self, landing: Box<dyn Landing>) -> Self {
+        Self { landing: Some(landing), ..self }
+    }
+
+    /// What the device wrote becomes the caller's.
+    pub(crate) fn land(&self) -> Result<(), Errno> {
+        self.landing.as_ref().map_or(Ok(()), |landing| landing.land())
     }
 }
 

@@ -17,6 +17,7 @@
 //! | what no ioctl shows | [`introspect`] |
 //! | the devices of the running kernel | [`kernel`] |
 //! | a machine with no hardware in it | [`software`] |
+//! | the devices of another process | [`remote`] |
 //! | older drivers: what is done instead, who is told | [`Fallback`], [`OpenOptions`] |
 //! | drivers that are too old or too new | [`version`] |
 //! | an older driver, a record of all calls, for tests | [`testing`] |
@@ -28,7 +29,8 @@
 //! `unsafe` lives in these places: [`backend`]'s contract that pointers inside argument
 //! bytes are valid and descriptors are the caller's, which [`Device`] fulfils; the kernel
 //! backend's system calls; the software backend's access to the caller's memory and
-//! descriptors, and its advice to the kernel about the devices'; and [`testing`], which passes the contract on and looks at batches.
+//! descriptors, its reach into other processes, and its advice to the kernel about the devices';
+//! the remote backend's word about a descriptor; and [`testing`], which passes the contract on and looks at batches.
 
 pub mod backend;
 mod claim;
@@ -47,6 +49,7 @@ pub mod kernel;
 mod memory;
 mod open;
 mod records;
+pub mod remote;
 pub mod software;
 pub mod testing;
 pub mod version;

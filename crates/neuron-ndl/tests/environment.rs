@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 
 use neuron_abi::arch::Generation;
 use neuron_ndl::environment::{BackendName, CoreLayout, Environment, EnvironmentError, Reading, VARIABLES};
@@ -97,16 +98,22 @@ fn a_wrong_value_names_the_variable_the_value_and_what_is_accepted() {
 }
 
 #[test]
-fn a_backend_in_another_process_is_refused_as_such() {
-    let error = environment("NEURON_MEM_BACKEND", "unix:/run/neuron.sock").unwrap_err().to_string();
-    for word in ["NEURON_MEM_BACKEND", "unix:/run/neuron.sock", "not supported yet"] {
-        assert!(error.contains(word), "{error}");
-    }
-    let error = "unix:/x".parse::<BackendName>().unwrap_err().to_string();
-    assert!(error.contains("not supported yet"), "{error}");
-    assert!("cuda".parse::<BackendName>().unwrap_err().to_string().contains("software, kernel"));
-    for backend in BackendName::ALL {
+fn a_backend_is_read_as_it_is_written() {
+    let server = environment("NEURON_MEM_BACKEND", "unix:/run/neuron.sock").unwrap().backend.unwrap();
+    assert!(matches!(&server, BackendName::Unix(address) if address.path() == Path::new("/run/neuron.sock")));
+    for backend in BackendName::LOCAL.into_iter().chain([server]) {
         assert_eq!(backend.to_string().parse(), Ok(backend));
+    }
+    assert!("cuda".parse::<BackendName>().unwrap_err().to_string().contains("software, kernel, unix:PATH"));
+}
+
+#[test]
+fn an_address_that_is_none_is_refused_with_what_one_is() {
+    for value in ["unix:", "unix", "tcp:host:1", &format!("unix:/{}", "x".repeat(200))] {
+        let error = environment("NEURON_MEM_BACKEND", value).unwrap_err().to_string();
+        for word in ["NEURON_MEM_BACKEND", "unix:PATH"] {
+            assert!(error.contains(word), "{error}");
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | calls | a lane for calls of one thread at a time | with the process's address space |
 //! | memory | the server asks for the process's bytes here, if it may not reach them itself | with the process |
 //! | attribute | a file under `/sys`, open for writing | with its last descriptor |
+//! | question | what is the machine? | with the answer |
 //!
 //! An open device is a socket so that everything that holds for descriptors holds for it: dup,
 //! fork, exec and passing it on all keep the file open, and the death of the last process that

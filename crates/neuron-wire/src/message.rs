@@ -28,6 +28,8 @@ pub mod role {
     pub const MEMORY: u32 = 3;
     /// A file under `/sys`, to write: its path, relative to the root of the tree, follows.
     pub const ATTRIBUTE: u32 = 4;
+    /// A question what the machine is, answered with the greeting.
+    pub const QUESTION: u32 = 5;
 }
 
 /// First message of a connection, from the client.

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use neuron_abi::errno::Errno;
 use neuron_udma::Barrier;
 
 use super::completion::{Completion, CompletionQueue};
@@ -75,7 +76,8 @@ pub struct Submitted {
     pub descriptors: u32,
     /// The ring was reset under it: its outcome is unknown for good.
     pub lost: bool,
-    _hold: (Pinned, ChunkRef),
+    pinned: Pinned,
+    _chunk: ChunkRef,
 }
 
 /// The queue. The ring's copy lock guards it.
@@ -133,12 +135,20 @@ impl ContextQueue {
         let Entry { owner, pinned, chunk, .. } = entry;
         let slot = self.next_slot();
         self.submissions += 1;
-        self.submitted.push_back(Submitted { owner, slot, descriptors, lost: false, _hold: (pinned, chunk) });
+        self.submitted.push_back(Submitted { owner, slot, descriptors, lost: false, pinned, _chunk: chunk });
     }
 
     /// The transfer that was submitted first, and whether none was after it.
     pub fn oldest(&self) -> Option<(&Submitted, bool)> {
         self.submitted.front().map(|oldest| (oldest, self.submitted.len() == 1))
+    }
+
+    /// The oldest has been copied: what came from the device becomes its caller's.
+    ///
+    /// # Errors
+    /// The caller's memory is gone.
+    pub fn land(&self) -> Result<(), Errno> {
+        self.submitted.front().map_or(Ok(()), |oldest| oldest.pinned.land())
     }
 
     /// The oldest is off the ring: its pages go.

@@ -116,9 +116,9 @@ pub fn examine(subject: &Subject, roots: &Roots) -> Diagnosis {
     let known = Known {
         generation: open.iter().find_map(|device| Some(device.told.as_ref()?.generation())),
         devices: subject.devices.iter().max().map_or(0, |last| u32::from(*last) + 1),
-        backend: subject.name,
+        backend: subject.name.clone(),
     };
-    checks.extend(surroundings::variables(&subject.environment, known, &subject.problems));
+    checks.extend(surroundings::variables(&subject.environment, &known, &subject.problems));
     checks.push(match usable.is_empty() {
         false => Check::new("device", Status::Ok, format!("can be used: {}", devices(&usable))),
         true => Check::new("device", Status::Failed, "no device can be used")
@@ -129,8 +129,11 @@ pub fn examine(subject: &Subject, roots: &Roots) -> Diagnosis {
 
 fn backend(subject: &Subject, roots: &Roots) -> Check {
     const NAME: &str = "backend";
-    match subject.name {
+    match &subject.name {
         BackendName::Kernel => Check::new(NAME, Status::Ok, "kernel: the devices of this machine"),
+        BackendName::Unix(address) => {
+            Check::new(NAME, Status::Ok, format!("{address}: the devices of a server, which has no hardware"))
+        }
         BackendName::Software => {
             let check = Check::new(NAME, Status::Ok, "software: a machine without hardware");
             match roots.nodes().as_slice() {
@@ -239,7 +242,10 @@ fn look(
         Err(errno) if is_kernel => opening::why(roots, index, *errno),
         Err(errno) => Finding::failed(
             format!("opening the software device failed: {errno}"),
-            "see the check of memory; `neuron-mem devices` names the step",
+            match &subject.name {
+                BackendName::Unix(_) => "the server's own log says why",
+                _ => "see the check of memory; `neuron-mem devices` names the step",
+            },
         ),
     };
     let opens = open.status == Status::Ok;

@@ -117,7 +117,7 @@ pub(super) fn folder(folder: &Folder) -> Check {
 }
 
 /// What is known of the machine that variables are held against.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Known {
     pub(super) generation: Option<Generation>,
     pub(super) devices: u32,
@@ -126,7 +126,7 @@ pub(super) struct Known {
 
 /// Whether the environment can be followed. `others` are variables that somebody else reads,
 /// and what is wrong with them.
-pub(super) fn variables(reading: &Reading, known: Known, others: &[String]) -> Vec<Check> {
+pub(super) fn variables(reading: &Reading, known: &Known, others: &[String]) -> Vec<Check> {
     const NAME: &str = "variables";
     const UNSET: &str = "correct it or unset it: programs refuse to start with it";
     let mut wrong: Vec<String> = reading.errors.iter().map(ToString::to_string).collect();
@@ -142,7 +142,7 @@ pub(super) fn variables(reading: &Reading, known: Known, others: &[String]) -> V
     let mut checks: Vec<Check> =
         wrong.into_iter().map(|found| Check::new(NAME, Status::Failed, found).advice(UNSET)).collect();
     let idle = reading.environment.without_effect(known.generation);
-    let elsewhere = reading.environment.backend.filter(|&backend| backend != known.backend).map(|backend| {
+    let elsewhere = reading.environment.backend.as_ref().filter(|&backend| *backend != known.backend).map(|backend| {
         format!(
             "NEURON_MEM_BACKEND is {backend}, but {} was asked for by name: the name counts",
             known.backend

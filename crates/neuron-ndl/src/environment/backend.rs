@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 
+use neuron_wire::address::SCHEME;
+use neuron_wire::{Address, AddressError};
+
 use super::error::EnvironmentError;
 use super::value::{Held, printable};
 
@@ -11,38 +14,32 @@ use super::value::{Held, printable};
 pub(super) const BACKEND: &str = "NEURON_MEM_BACKEND";
 
 /// Where devices are looked for; ours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BackendName {
     /// A machine without hardware, in this process.
     #[default]
     Software,
     /// `/dev/neuronN`.
     Kernel,
+    /// A server's devices: `unix:PATH`.
+    Unix(Address),
 }
 
 /// A backend that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendNameError {
-    /// A socket.
-    #[error("`{0}` is a backend in another process, which is not supported yet; there are: software, kernel")]
-    Socket(String),
+    /// A server's address that is none.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// Something else.
-    #[error("there is no backend `{0}`; there are: software, kernel")]
+    #[error("there is no backend `{0}`; there are: software, kernel, unix:PATH")]
     Unknown(String),
 }
 
 impl BackendName {
-    /// All there are.
-    pub const ALL: [Self; 2] = [Self::Software, Self::Kernel];
-
-    /// As it is written on the command line and in the environment.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Software => "software",
-            Self::Kernel => "kernel",
-        }
-    }
+    /// Those that are all in their name.
+    pub const LOCAL: [Self; 2] = [Self::Software, Self::Kernel];
 
     /// What `NEURON_MEM_BACKEND` asks for; `None` if it is not set, or empty. The other
     /// variables are not looked at.
@@ -55,20 +52,19 @@ impl BackendName {
     }
 
     pub(super) fn from_value(value: &OsStr) -> Result<Self, EnvironmentError> {
-        const ACCEPTED: &str = "software or kernel";
+        const ACCEPTED: &str = "software, kernel, or unix:PATH with at most 107 bytes of path";
         let held = Held { variable: BACKEND, value };
-        held.text(ACCEPTED)?.parse().map_err(|error| match error {
-            BackendNameError::Socket(_) => {
-                held.wrong("software or kernel (a backend in another process is not supported yet)")
-            }
-            BackendNameError::Unknown(_) => held.wrong(ACCEPTED),
-        })
+        held.text(ACCEPTED)?.parse().map_err(|_: BackendNameError| held.wrong(ACCEPTED))
     }
 }
 
 impl fmt::Display for BackendName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        match self {
+            Self::Software => f.write_str("software"),
+            Self::Kernel => f.write_str("kernel"),
+            Self::Unix(address) => address.fmt(f),
+        }
     }
 }
 
@@ -76,10 +72,11 @@ impl FromStr for BackendName {
     type Err = BackendNameError;
 
     fn from_str(text: &str) -> Result<Self, BackendNameError> {
-        let found = Self::ALL.into_iter().find(|backend| backend.name() == text);
-        found.ok_or_else(|| match text.starts_with("unix:") {
-            true => BackendNameError::Socket(printable(text)),
-            false => BackendNameError::Unknown(printable(text)),
-        })
+        match text {
+            "software" => Ok(Self::Software),
+            "kernel" => Ok(Self::Kernel),
+            _ if text.starts_with(SCHEME) => Ok(Self::Unix(text.parse()?)),
+            _ => Err(BackendNameError::Unknown(printable(text))),
+        }
     }
 }

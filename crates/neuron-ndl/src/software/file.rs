@@ -20,20 +20,18 @@
 //! The exported memory stays taken until the device file is closed, since nothing tells when
 //! the last copy of a descriptor is.
 
-use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
 use neuron_driver::dmabuf::DmaBuf;
-use neuron_driver::ioctl::mmap::Window;
 use neuron_driver::user::{Access, UserBuffer};
 use neuron_driver::{OpenFile, UserMemory};
-use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
-use vm_memory::{MmapRegion, VolatileSlice};
+use vm_memory::VolatileSlice;
 
 use super::hardware::{Devices, SoftHardware};
 use super::host::map;
+use super::place::Place;
 use super::user::CallerMemory;
 use crate::backend::{DeviceFile, Mapping};
 use crate::introspect::Introspection;
@@ -80,7 +78,8 @@ impl DeviceFile for SoftFile {
             return Err(Errno::EACCES);
         }
         mapped.writable = writable;
-        let region = map_window(&self.hardware, &mapped.window, writable)?;
+        let place = Place::of(&self.hardware, &mapped.window, writable)?;
+        let region = map(&place.file, place.offset, bytes, writable).map_err(|_| Errno::ENOMEM)?;
         mapped.place(region.as_ptr() as u64);
         let hold = Some(Box::new(mapped) as _);
         Ok(if writable { Mapping::new(region, hold) } else { Mapping::read_only(region, hold) })
@@ -95,21 +94,6 @@ impl DeviceFile for SoftFile {
     }
 }
 
-fn map_window(hardware: &SoftHardware, window: &Window, writable: bool) -> Result<MmapRegion, Errno> {
-    let region = match window {
-        Window::Host(memory) => hardware.host.map(memory, writable),
-        Window::Bar0 { offset, bytes } => {
-            let range = hardware.device.on_chip_range(*offset, *bytes);
-            let range = range.filter(|range| !(writable && range.registers)).ok_or(Errno::ENODEV)?;
-            map(&range.file.file, range.file.offset, *bytes, writable)
-        }
-        Window::Bar4 { offset, bytes } => {
-            let range = hardware.device.bar4().file_range(*offset, *bytes).map_err(|_| Errno::ENOMEM)?;
-            map(&range.file, range.offset, *bytes, writable)
-        }
-    };
-    region.map_err(|_| Errno::ENOMEM)
-}
 
 /// The calling process: its memory by address, and its descriptors.
 struct Caller<'a> {
@@ -131,16 +115,7 @@ impl UserMemory for Caller<'_> {
     }
 
     fn install(&self, buffer: Arc<DmaBuf>) -> Result<i32, Errno> {
-        let hardware = self.file.devices.hardware(buffer.device()).ok_or(Errno::EINVAL)?;
-        let (file, start) = match buffer.window() {
-            Window::Host(memory) => hardware.host.place(memory),
-            Window::Bar4 { offset, bytes } => {
-                let range = hardware.device.bar4().file_range(*offset, *bytes).map_err(|_| Errno::EINVAL)?;
-                (range.file, range.offset)
-            }
-            Window::Bar0 { .. } => return Err(Errno::EINVAL),
-        };
-        let fd = reopen(&file, start, buffer.is_writable())?.into_raw_fd();
+        let fd = Place::of_export(&self.file.devices, &buffer)?.reopened(buffer.is_writable())?.into_raw_fd();
         self.file.exports().push((fd, buffer));
         Ok(fd)
     }
@@ -154,14 +129,4 @@ impl UserMemory for Caller<'_> {
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
         drop(buffer);
     }
-}
-
-/// Opens a file of memory anew, with a position and rights of its own.
-fn reopen(file: &File, start: u64, writable: bool) -> Result<OwnedFd, Errno> {
-    let rights = if writable { OFlags::RDWR } else { OFlags::RDONLY };
-    let errno = |error: rustix::io::Errno| Errno::new(error.raw_os_error()).unwrap_or(Errno::EINVAL);
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let fd = open(path, rights | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?;
-    seek(&fd, SeekFrom::Start(start)).map_err(errno)?;
-    Ok(fd)
 }

@@ -67,11 +67,6 @@ impl HostMemory {
         END - START - self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 
-    /// Maps part of it a second time, as a process would.
-    pub(super) fn map(&self, memory: &DmaMemory, writable: bool) -> io::Result<MmapRegion> {
-        map(&self.file, memory.address() - START, memory.len() as u64, writable)
-    }
-
     /// The file behind it, and where in the file a part is.
     pub(super) fn place(&self, memory: &DmaMemory) -> (Arc<File>, u64) {
         (Arc::clone(&self.file), memory.address() - START)
@@ -79,7 +74,7 @@ impl HostMemory {
 }
 
 /// Maps part of a file of memory, shared, without reserving anything for it.
-pub(super) fn map(file: &Arc<File>, offset: u64, bytes: u64, writable: bool) -> io::Result<MmapRegion> {
+pub(crate) fn map(file: &Arc<File>, offset: u64, bytes: u64, writable: bool) -> io::Result<MmapRegion> {
     let write = if writable { libc::PROT_WRITE } else { libc::PROT_NONE };
     MmapRegion::build(
         Some(FileOffset::from_arc(Arc::clone(file), offset)),
@@ -112,7 +107,8 @@ mod tests {
     fn two_mappings_show_the_same_bytes() {
         let memory = HostMemory::new().unwrap();
         let block = memory.allocate(4096).unwrap();
-        let second = memory.map(&block, true).unwrap();
+        let (file, offset) = memory.place(&block);
+        let second = map(&file, offset, 4096, true).unwrap();
         block.fill(0x5a);
         let mut bytes = [0_u8; 4096];
         second.as_volatile_slice().copy_to(&mut bytes);

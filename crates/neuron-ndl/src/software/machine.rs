@@ -12,6 +12,7 @@ use super::file::SoftFile;
 use super::hardware::{Devices, Running, SoftHardware};
 use super::host::HostMemory;
 use super::populate::populate;
+use super::served::ServedFile;
 use crate::backend::{Backend, DeviceFile, Lane};
 
 /// Why a software machine, or one of its devices, did not come up.
@@ -206,17 +207,37 @@ impl std::fmt::Debug for Machine {
     }
 }
 
+impl MachineError {
+    /// What opening the device says.
+    fn errno(&self) -> Errno {
+        match self {
+            Self::Probe(ProbeError::Step { errno, .. }) => *errno,
+            Self::NoDevice { .. } => Errno::ENOENT,
+            _ => Errno::ENODEV,
+        }
+    }
+}
+
+impl Machine {
+    /// Opens device `index` for another process.
+    ///
+    /// # Errors
+    /// ENOENT if there is no such device; EBUSY when all process slots are taken; the errno of
+    /// the step that failed when the device came up.
+    pub fn open_for(&self, pid: i32, index: u8, mode: OpenMode) -> Result<ServedFile, Errno> {
+        let running = self.running(index).map_err(|error| error.errno())?;
+        let file = OpenFile::open(&running.driver, pid, mode)?;
+        Ok(ServedFile::new(file, running.hardware, Arc::clone(&self.devices)))
+    }
+}
+
 impl Backend for Machine {
     fn name(&self) -> &'static str {
         "software"
     }
 
     fn open(&self, index: u8, lane: Lane) -> Result<Box<dyn DeviceFile>, Errno> {
-        let running = self.running(index).map_err(|error| match error {
-            MachineError::Probe(ProbeError::Step { errno, .. }) => errno,
-            MachineError::NoDevice { .. } => Errno::ENOENT,
-            _ => Errno::ENODEV,
-        })?;
+        let running = self.running(index).map_err(|error| error.errno())?;
         let mode = match lane {
             Lane::Full | Lane::ReadOnly => OpenMode::Full,
             Lane::Misc => OpenMode::Misc,

@@ -11,9 +11,9 @@ use vm_memory::{MmapRegion, VolatileSlice};
 use super::iommu::{Iommu, IommuMapping};
 
 /// Addresses below this are never mapped; a null pointer with an offset lands here.
-const LOWEST_USER_ADDRESS: u64 = 4096;
+pub(super) const LOWEST_USER_ADDRESS: u64 = 4096;
 /// User addresses end here on the 64-bit systems this runs on.
-const USER_ADDRESS_END: u64 = 1 << 47;
+pub(super) const USER_ADDRESS_END: u64 = 1 << 47;
 
 /// User memory reached by plain addresses.
 ///

@@ -115,6 +115,7 @@ impl Device {
                 }
             })
         };
+        let ended = ended.and_then(|()| contexts.zero_copy.land());
         match contexts.zero_copy.retired() {
             Some(Owner::Request(request)) => {
                 let errno = ended.map_or_else(|error| error.negated().into(), |()| 0);
