@@ -1,0 +1,161 @@
+//! From an accepted connection to what it is.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_abi::errno::Errno;
+use neuron_driver::OpenMode;
+use neuron_wire::message::{Hello, MAGIC, SHORT, VERSION, Welcome, Which, role, way};
+use neuron_wire::packet::{self, Packet};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{Shutdown, shutdown};
+
+use crate::admit::Peer;
+use crate::files::File;
+use crate::process::{Process, Processes};
+use crate::settle::settle;
+use crate::state::{Connection, Shared};
+use crate::{attributes, lane};
+
+/// How long a connection may take to say what it is (our choice).
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bit 0 of the flags of `open(2)`: to write only, the misc lane (`spec/abi.md` 2.1).
+const WRITE_ONLY: u32 = 1;
+
+/// Serves a connection to its end.
+pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
+    let Some(connection) = shared.connections.add(socket) else {
+        shared.log.note("too many connections: one was refused");
+        return;
+    };
+    let refuse = |errno: Errno| {
+        let welcome = Welcome { errno: errno.raw().cast_unsigned(), ..shared.welcome() };
+        let _gone_or_told = packet::send(&connection.socket, &welcome, &[], None);
+    };
+    let peer = match Peer::of(&connection.socket) {
+        Ok(peer) => peer,
+        Err(error) => {
+            shared.log.note(format_args!(
+                "a client is refused, since the system does not tell who it is ({error}): one in another \
+                 container has to share the server's process ids"
+            ));
+            return refuse(Errno::EACCES);
+        }
+    };
+    if !shared.admit.admits(peer.user, shared.user) {
+        shared.log.note(format_args!("process {} of user {} is refused", peer.pid, peer.user));
+        return refuse(Errno::EACCES);
+    }
+    let _without_it_a_silent_client_keeps_a_thread =
+        set_socket_timeout(&connection.socket, Timeout::Recv, Some(PATIENCE));
+    let Ok(Some(packet)) = Packet::receive(&connection.socket, SHORT) else { return };
+    let hello = match packet.head::<Hello>() {
+        Ok((hello, _)) if hello.magic == MAGIC && hello.version == VERSION => hello,
+        _ => {
+            shared.log.note(format_args!("process {} says nothing that this version understands", peer.pid));
+            return refuse(Errno::EPROTONOSUPPORT);
+        }
+    };
+    let tail = packet.head::<Hello>().map_or(&[][..], |(_, tail)| tail);
+    let _as_long_as_it_takes = set_socket_timeout(&connection.socket, Timeout::Recv, None);
+    let process = match Processes::of(shared, peer.pid) {
+        Ok(process) => process,
+        Err(error) => {
+            shared.log.note(format_args!("process {} cannot be served: {error}", peer.pid));
+            return refuse(Errno::EPERM);
+        }
+    };
+    let served = match hello.role {
+        role::FILE => file(shared, &process, &connection, &hello),
+        role::CALLS => calls(shared, &process, &connection, &hello),
+        role::MEMORY => memory(shared, &process, &connection),
+        role::ATTRIBUTE => attributes::serve(shared, &connection, tail),
+        role::QUESTION => welcome(&connection, &shared.welcome()),
+        _ => Err(Errno::EINVAL),
+    };
+    if let Err(errno) = served {
+        shared.log.note(format_args!(
+            "{} ({}): a connection of role {} is refused: {errno}",
+            process.pid(),
+            process.name(),
+            hello.role
+        ));
+        refuse(errno);
+    }
+}
+
+/// Greets. A client that is gone meanwhile is noticed later.
+fn welcome(connection: &Connection<'_>, welcome: &Welcome) -> Result<(), Errno> {
+    let _gone_or_told = packet::send(&connection.socket, welcome, &[], None);
+    Ok(())
+}
+
+/// An open device file, until its last descriptor is closed.
+fn file(
+    shared: &Arc<Shared>,
+    process: &Arc<Process>,
+    connection: &Connection<'_>,
+    hello: &Hello,
+) -> Result<(), Errno> {
+    let index = u8::try_from(hello.index).map_err(|_| Errno::ENOENT)?;
+    let mode = if hello.flags & WRITE_ONLY == 0 { OpenMode::Full } else { OpenMode::Misc };
+    settle(shared);
+    let served = shared.machine.open_for(process.pid(), index, mode)?;
+    let file = File::new(served, Arc::clone(process), Arc::clone(&connection.socket));
+    let number = shared.files.add(file)?;
+    let greeting = Welcome { file: number, ..shared.welcome() };
+    welcome(connection, &greeting)?;
+    // The client's end can be read at once, to its end: like a device's, it never waits.
+    let _gone_already = shutdown(&connection.socket, Shutdown::Write);
+    while let Ok(Some(packet)) = Packet::receive(&connection.socket, SHORT) {
+        match (packet.whole::<Which>(), &packet.descriptor) {
+            (Ok(Which { magic: MAGIC, version: VERSION }), Some(answer)) => {
+                let _gone_or_told = packet::send(answer.as_fd(), &greeting, &[], None);
+            }
+            // A program may write into what it thinks is a device.
+            _ => shared.log.note(format_args!(
+                "{} ({}) wrote into an open device; nothing happens",
+                process.pid(),
+                process.name()
+            )),
+        }
+    }
+    shared.files.close(number, &shared.ledger);
+    Ok(())
+}
+
+/// A lane for calls.
+fn calls(
+    shared: &Arc<Shared>,
+    process: &Arc<Process>,
+    connection: &Connection<'_>,
+    hello: &Hello,
+) -> Result<(), Errno> {
+    let by_socket = shared.memory_by_socket || !process.is_reached(hello.probe_address, hello.probe);
+    if by_socket {
+        process.use_socket();
+    }
+    let how = if by_socket { way::SOCKET } else { way::PROCESS };
+    welcome(connection, &Welcome { way: how, ..shared.welcome() })?;
+    lane::run(shared, process, &connection.socket);
+    Ok(())
+}
+
+/// The process's memory: from here on it answers, and nobody listens to it unasked.
+fn memory(
+    shared: &Arc<Shared>,
+    process: &Arc<Process>,
+    connection: &Connection<'_>,
+) -> Result<(), Errno> {
+    shared.log.note(format_args!(
+        "{} ({}): its memory is reached over its socket",
+        process.pid(),
+        process.name()
+    ));
+    process.socket_memory().attach(Arc::clone(&connection.socket));
+    welcome(connection, &shared.welcome())?;
+    process.socket_memory().wait_for_end(&connection.socket);
+    Ok(())
+}
