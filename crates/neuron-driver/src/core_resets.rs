@@ -1,4 +1,4 @@
-//! Resets that processes ask for (`spec/driver.md` 7.4): cores closed, hardware reset,
+//! Resets that processes ask for, or a write to sysfs (`spec/driver.md` 7.4): cores closed, hardware reset,
 //! cores brought up again, and the outcome kept until its process collects it.
 //!
 //! A request runs to its end inside the call that makes it, one at a time; the shipped
@@ -27,6 +27,25 @@ impl Device {
         }
         resets.end(pid, self.clock().now(), outcome.is_ok());
         Ok(())
+    }
+
+    /// Resets the whole device if nobody has it open, as a write to `reset` of its sysfs node
+    /// does; nothing otherwise (`spec/sysfs.md` 2). Who opens it meanwhile waits; when the
+    /// reset fails, opening it is refused until one succeeds.
+    pub(crate) fn reset_unused(&self) {
+        let slots = self.slots();
+        let _node = slots.node();
+        if !slots.is_empty() {
+            return;
+        }
+        let resets = self.resets();
+        let _running = resets.none_running();
+        resets.begin_own();
+        let outcome = self.reset_cores(DEVICE_MAP);
+        if let Err(error) = outcome {
+            tracing::error!(device = self.index(), %error, "reset of the device failed");
+        }
+        resets.end_own(self.clock().now(), outcome.is_ok());
     }
 
     fn reset_cores(&self, map: u32) -> Result<(), Errno> {

@@ -26,6 +26,18 @@ pub enum FlavourView {
     Model,
 }
 
+impl FlavourView {
+    pub(crate) const fn of(flavour: &Flavour) -> Self {
+        match flavour {
+            Flavour::Unused => Self::Unused,
+            Flavour::H2t { requested_by: None, .. } => Self::DefaultH2t,
+            Flavour::H2t { requested_by: Some(_), .. } => Self::RequestedH2t,
+            Flavour::Service { .. } => Self::Service,
+            Flavour::Model { .. } => Self::Model,
+        }
+    }
+}
+
 /// Software's side of one ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingView {
@@ -114,17 +126,10 @@ impl Device {
     }
 
     fn view(&self, engine: &Engine, qid: u32, queue: &Queue) -> Option<QueueView> {
-        let flavour = match queue.flavour {
-            Flavour::Unused => FlavourView::Unused,
-            Flavour::H2t { requested_by: None, .. } => FlavourView::DefaultH2t,
-            Flavour::H2t { requested_by: Some(_), .. } => FlavourView::RequestedH2t,
-            Flavour::Service { .. } => FlavourView::Service,
-            Flavour::Model { .. } => FlavourView::Model,
-        };
         Some(QueueView {
             engine: engine.id,
             queue: qid,
-            flavour,
+            flavour: FlavourView::of(&queue.flavour),
             owner: queue.owner(),
             held_by: queue.holder(),
             core: queue.core(),

@@ -15,6 +15,7 @@
 //! | what differs between generations | [`arch`] |
 //! | what it shows under `/sys` | [`sysfs`] |
 //! | what it shows of queues to people | [`introspect`] |
+//! | what a process holds, for a report on leaks | [`held`] |
 //! | the other devices of the machine | [`system`] |
 //! | mapped memory, and handing it on | [`ioctl::mmap`], [`dmabuf`] |
 //!
@@ -33,6 +34,7 @@ pub mod dma;
 pub mod dmabuf;
 mod error;
 mod firmware;
+pub mod held;
 pub mod hw;
 pub mod introspect;
 pub mod ioctl;
@@ -59,6 +61,7 @@ pub mod user;
 
 pub use device::{Device, Params, System};
 pub use error::COPY_TIMEOUT;
+pub use held::Held;
 pub use probe::ProbeError;
 pub use process::{OpenFile, OpenMode};
 pub use user::UserMemory;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use neuron_abi::arch::{Product, VENDOR_ID};
+use neuron_abi::arch::{FIRMWARE_RESERVE, Product, VENDOR_ID};
 use neuron_abi::errno::Errno;
 
 use crate::arch::Arch;
@@ -25,6 +25,13 @@ pub enum ProbeError {
     /// The routing id never became ready, or is out of range.
     #[error("the device reports no usable routing id (last value {0:#010x})")]
     RoutingId(u32),
+    /// [`PoolParams::hbm_bytes`](crate::pool::PoolParams::hbm_bytes) leaves less than the
+    /// firmware takes for itself.
+    #[error("an HBM of {bytes} bytes is too small: the firmware's reserve alone takes {FIRMWARE_RESERVE}")]
+    HbmTooSmall {
+        /// Bytes of an HBM, page-rounded.
+        bytes: u64,
+    },
     /// A step failed.
     #[error("{step}: {errno}")]
     Step {
@@ -73,6 +80,12 @@ impl Device {
             return Err(ProbeError::Revision(identity.revision));
         }
         let arch = Arch::of(product.generation);
+        for hbm in arch.geometry().hbm {
+            let bytes = params.pools.channel_bytes(hbm.size);
+            if bytes < FIRMWARE_RESERVE {
+                return Err(ProbeError::HbmTooSmall { bytes });
+            }
+        }
         let index = device_index(&*hardware, &*clock, arch, product)?;
         let pools = Pools::new(arch.geometry(), Arc::clone(&hardware), &params.pools)
             .map_err(step("setting up the memory pools"))?;

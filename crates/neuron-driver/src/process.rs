@@ -5,6 +5,9 @@ use std::sync::Arc;
 use neuron_abi::errno::Errno;
 
 use crate::device::Device;
+use crate::held::Held;
+use crate::resets::DeviceState;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// How a file was opened: bit 0 of the open flags decides (`spec/abi.md` 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +18,9 @@ pub enum OpenMode {
     Misc,
 }
 
-/// An open file of the device. Dropping it closes it: with a process's last one its
-/// copies and scrubs are ended, what it held of cores is given back and its memory is
-/// freed, and with the device's last one what lived
+/// An open file of the device. Dropping it closes it, and so does [`exit`](Self::exit): with
+/// a process's last one its copies and scrubs are ended, what it held of cores is given back
+/// and its memory is freed, and with the device's last one what lived
 /// for all processes.
 pub struct OpenFile {
     device: Arc<Device>,
@@ -25,20 +28,27 @@ pub struct OpenFile {
     mode: OpenMode,
     id: u64,
     raw_io: bool,
+    /// The process that opened it is gone.
+    ended: AtomicBool,
 }
 
 impl OpenFile {
     /// Opens the device for a process.
     ///
     /// # Errors
-    /// EBUSY when all 16 slots are taken.
+    /// EBUSY when all 16 slots are taken; EINVAL for a device that did not come back from the
+    /// reset that a write to `reset` asked for ([`Device::sysfs_write`]), which a file for
+    /// discovery opens nevertheless.
     pub fn open(device: &Arc<Device>, pid: i32, mode: OpenMode) -> Result<Self, Errno> {
         if mode == OpenMode::Full {
             let _node = device.slots().node();
+            if device.resets().state() == DeviceState::Invalid {
+                return Err(Errno::EINVAL);
+            }
             device.slots().attach(pid)?;
         }
         let id = device.system().number_file();
-        Ok(Self { device: Arc::clone(device), pid, mode, id, raw_io: false })
+        Ok(Self { device: Arc::clone(device), pid, mode, id, raw_io: false, ended: AtomicBool::new(false) })
     }
 
     /// Lets the process map HBM as it is, as `CAP_SYS_RAWIO` does (`spec/abi.md` 9.1): not
@@ -73,14 +83,36 @@ impl OpenFile {
     pub const fn mode(&self) -> OpenMode {
         self.mode
     }
-}
 
-impl Drop for OpenFile {
-    fn drop(&mut self) {
+    /// The process that opened the file is gone, though somebody still holds the file, as a
+    /// forked child does: does now what dropping the file would. The file stays usable through
+    /// [`ioctl_as`](Self::ioctl_as), for the commands that need no slot or by who has one; the
+    /// dead process has none any more. All calls of that process have returned before.
+    ///
+    /// A second call does nothing, and dropping the file gives back only what others claimed
+    /// through it since: cores of `CRWL_NC_RANGE_MARK`.
+    pub fn exit(&self) {
         self.device.system().marks().release_all(self.id);
-        if self.mode == OpenMode::Misc {
-            return;
+        if self.mode == OpenMode::Full && !self.ended.swap(true, Ordering::AcqRel) {
+            self.close();
         }
+    }
+
+    /// What the process still holds, if closing this file ends it: `None` while it has
+    /// another file of the device, and for one that holds nothing by itself (discovery, or
+    /// after [`exit`](Self::exit)). For a report on what a program left: asked right before
+    /// the file is dropped, when nobody opens or calls in the process's name any more.
+    pub fn leaving(&self) -> Option<Vec<Held>> {
+        if self.mode == OpenMode::Misc || self.ended.load(Ordering::Acquire) {
+            return None;
+        }
+        let slots = self.device.slots();
+        let _node = slots.node();
+        slots.is_last_file(self.pid).then(|| self.device.held_by(self.pid))
+    }
+
+    /// Takes the process's file off, and ends what ends with its last one.
+    fn close(&self) {
         let slots = self.device.slots();
         let _node = slots.node();
         if slots.is_last_file(self.pid) {
@@ -101,5 +133,11 @@ impl Drop for OpenFile {
         if slots.is_empty() {
             self.device.pools().sweep_all_process();
         }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.exit();
     }
 }

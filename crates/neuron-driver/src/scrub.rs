@@ -38,7 +38,8 @@ impl Device {
     /// ENOMEM; the program step's error. Nothing is taken then.
     pub fn start_scrub(&self, core: u32, hbm: u32, port: u32, value: u32, pid: i32) -> Result<(), Errno> {
         let memory = self.geometry().hbm(hbm).ok_or(Errno::EPERM)?;
-        let bytes = self.params().scrub_bytes.unwrap_or(memory.size).min(memory.size);
+        let whole = self.params().pools.channel_bytes(memory.size);
+        let bytes = self.params().scrub_bytes.unwrap_or(whole).min(whole);
         let port = if port == 0 { 0 } else { self.arch().port_1_base };
         let range = (memory.base + FIRMWARE_RESERVE) | port..(memory.base + bytes) | port;
         self.scrubs().reserve(hbm)?;

@@ -1,10 +1,13 @@
 //! The tree that the driver shows under `/sys` (`spec/sysfs.md`): what `neuron-top`,
-//! exporters and device plugins read. Content only; writing files is the caller's.
+//! exporters and device plugins read. Content only; making files of it is the caller's.
+//! What a write to one of them does is [`Device::sysfs_write`]'s.
 
 use neuron_abi::memory::{Category, MemLocation};
 
 use crate::device::Device;
-use crate::pool::Counter;
+use crate::pool::{Counter, CounterOf, CounterValue};
+
+mod write;
 
 /// One file of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,15 +86,35 @@ const SRAM_ECC: u64 = 0x40;
 const HBM_ECC: u64 = 0x44;
 const NOT_READY: u32 = 0xdead_beef;
 
+/// What a write to a file does, if its mode allows one.
+#[derive(Clone, Copy, Debug)]
+enum OnWrite {
+    Nothing,
+    Reset,
+    NotifyDelay,
+    Clear(CounterOf, CounterValue),
+}
+
+type Files = Vec<(File, OnWrite)>;
+
+fn without_writes(files: Files) -> Vec<File> {
+    files.into_iter().map(|(file, _)| file).collect()
+}
+
 /// Collects files under one folder.
 struct Folder<'a> {
-    files: &'a mut Vec<File>,
+    files: &'a mut Files,
     path: String,
 }
 
 impl Folder<'_> {
     fn file(&mut self, name: &str, mode: u32, content: impl Into<String>) {
-        self.files.push(File { path: format!("{}/{name}", self.path), mode, content: content.into() });
+        self.written(name, mode, content, OnWrite::Nothing);
+    }
+
+    fn written(&mut self, name: &str, mode: u32, content: impl Into<String>, on_write: OnWrite) {
+        let file = File { path: format!("{}/{name}", self.path), mode, content: content.into() };
+        self.files.push((file, on_write));
     }
 
     fn folder(&mut self, name: &str) -> Folder<'_> {
@@ -99,11 +122,14 @@ impl Folder<'_> {
     }
 
     /// A counter directory: current, last and highest bytes.
-    fn counter(&mut self, name: &str, counter: Counter) {
+    fn counter(&mut self, name: &str, counter: Counter, of: CounterOf) {
         let mut folder = self.folder(name);
-        for (name, value) in [("total", counter.total), ("present", counter.present), ("peak", counter.peak)]
-        {
-            folder.file(name, OWNER_WRITES, format!("{value}\n"));
+        for (name, value, which) in [
+            ("total", counter.total, CounterValue::Total),
+            ("present", counter.present, CounterValue::Present),
+            ("peak", counter.peak, CounterValue::Peak),
+        ] {
+            folder.written(name, OWNER_WRITES, format!("{value}\n"), OnWrite::Clear(of, which));
         }
     }
 
@@ -119,9 +145,18 @@ impl Device {
     /// The device's part of the tree as it is now. What only a runtime's data store would
     /// change is zero, and so are the tensor engines' counters, since nothing computes.
     pub fn sysfs(&self) -> Vec<File> {
+        without_writes(self.tree())
+    }
+
+    fn sysfs_node(&self) -> String {
+        format!("{DEVICES}/neuron{}", self.index())
+    }
+
+    fn tree(&self) -> Files {
         let mut files = Vec::new();
-        let mut node = Folder { files: &mut files, path: format!("{DEVICES}/neuron{}", self.index()) };
-        node.file("reset", 0o600, "1\n");
+        let mut node = Folder { files: &mut files, path: self.sysfs_node() };
+        let state = self.resets().state() as u8;
+        node.written("reset", 0o600, format!("{state}\n"), OnWrite::Reset);
         node.file("core_count", OWNER_READS, self.geometry().cores.to_string());
         let neighbours: Vec<_> = self.neighbours().iter().map(u8::to_string).collect();
         node.file("connected_devices", OWNER_READS, format!("{}\n", neighbours.join(", ")));
@@ -134,7 +169,8 @@ impl Device {
     }
 
     fn info(&self, info: &mut Folder<'_>) {
-        info.file("notify_delay", OWNER_WRITES, "-1\n");
+        let delay = if self.system().notify() { "0\n" } else { "-1\n" };
+        info.written("notify_delay", OWNER_WRITES, delay, OnWrite::NotifyDelay);
         info.file("serial_number", OWNER_WRITES, self.serial_number());
         let product = self.product();
         let mut architecture = info.folder("architecture");
@@ -170,7 +206,8 @@ impl Device {
         let mut usage = stats.folder("memory_usage");
         let mut host = usage.folder("host_mem");
         for category in Category::ALL.iter().filter(|category| category.location() == MemLocation::Host) {
-            host.counter(leaf(*category), self.pools().host_counter(*category));
+            let counter = self.pools().host_counter(*category);
+            host.counter(leaf(*category), counter, CounterOf::Host(*category));
         }
     }
 
@@ -180,14 +217,14 @@ impl Device {
         let mut stats = node.folder("stats");
         let (host, device) = self.pools().core_counters(core);
         let mut usage = stats.folder("memory_usage");
-        usage.counter("host_mem", host);
-        usage.counter("device_mem", device);
+        usage.counter("host_mem", host, CounterOf::Core(core, MemLocation::Host));
+        usage.counter("device_mem", device, CounterOf::Core(core, MemLocation::Device));
         let mut by_category = usage.folder("device_mem");
         for category in Category::ALL.iter().filter(|category| category.location() == MemLocation::Device) {
             // The contiguous scratchpad shows in the shared scratchpad's node.
             if *category != Category::ContiguousScratchpadDevice {
                 let counter = self.pools().device_counter(core, *category);
-                by_category.counter(leaf(*category), counter);
+                by_category.counter(leaf(*category), counter, CounterOf::Device(core, *category));
             }
         }
         let mut status = stats.folder("status");
@@ -263,7 +300,7 @@ pub fn shared(params: &crate::Params) -> Vec<File> {
     for (name, value) in OTHER_PARAMETERS {
         parameters.file(name, 0o660, format!("{value}\n"));
     }
-    files
+    without_writes(files)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use neuron_abi::errno::Errno;
 
 use crate::mapping::Mappings;
 use crate::marks::CoreMarks;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Devices of one machine. A device that was probed alone has one to itself.
@@ -18,6 +18,7 @@ pub struct Registry<D> {
     mappings: Arc<Mappings>,
     marks: CoreMarks,
     files: AtomicU64,
+    notify: AtomicBool,
 }
 
 impl<D> Default for Registry<D> {
@@ -27,6 +28,7 @@ impl<D> Default for Registry<D> {
             mappings: Arc::default(),
             marks: CoreMarks::default(),
             files: AtomicU64::default(),
+            notify: AtomicBool::default(),
         }
     }
 }
@@ -73,6 +75,17 @@ impl<D> Registry<D> {
     /// A number for an open file that no other one of the machine has.
     pub(crate) fn number_file(&self) -> u64 {
         self.files.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether counters that change tell who polls their files: `info/notify_delay`, one value
+    /// for all devices (`spec/sysfs.md` 2). Nothing polls this tree, so it is only kept.
+    pub(crate) fn notify(&self) -> bool {
+        self.notify.load(Ordering::Relaxed)
+    }
+
+    /// Sets [`notify`](Self::notify).
+    pub(crate) fn set_notify(&self, on: bool) {
+        self.notify.store(on, Ordering::Relaxed);
     }
 
     /// Which cores are taken.

@@ -25,7 +25,7 @@ pub mod usage;
 
 pub use chunk::{Chunk, ChunkRef, Lifespan, Request};
 pub use set::{Fault, HbmUse, Pools};
-pub use usage::{Counter, ProcessUsage};
+pub use usage::{Counter, CounterOf, CounterValue, ProcessUsage};
 
 /// Pool granule, bytes: the page (`spec/mempool.md` 2).
 pub const GRANULE: u64 = neuron_abi::arch::PAGE_SIZE;
@@ -39,6 +39,22 @@ pub struct PoolParams {
     pub small_alloc_max: u64,
     /// Bytes of each of the four host reserve pools.
     pub host_reserve: u64,
+    /// Bytes that each HBM has to give at most, as a smaller part: rounded down to the page,
+    /// and the part's own if it is more. The firmware's reserve and the small pool are of
+    /// them, and the main pool ends earlier. Only memory that is given out is less: address
+    /// checks, BAR4 and `RESOURCE_MMAP_INFO` stay the part's. Ours, no parameter of the shipped
+    /// driver.
+    pub hbm_bytes: Option<u64>,
+}
+
+impl PoolParams {
+    /// Bytes that an HBM of `size` bytes has to give.
+    pub const fn channel_bytes(&self, size: u64) -> u64 {
+        match self.hbm_bytes {
+            Some(bytes) if bytes < size => bytes / GRANULE * GRANULE,
+            _ => size,
+        }
+    }
 }
 
 impl Default for PoolParams {
@@ -47,6 +63,7 @@ impl Default for PoolParams {
             small_pool_size: neuron_abi::arch::SMALL_POOL_SIZE,
             small_alloc_max: neuron_abi::arch::SMALL_ALLOC_MAX,
             host_reserve: 32 << 20,
+            hbm_bytes: None,
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use neuron_abi::arch::{FIRMWARE_RESERVE, Geometry, PAGE_SIZE};
+use neuron_abi::arch::{FIRMWARE_RESERVE, Geometry, HbmRange, PAGE_SIZE};
 use neuron_abi::errno::Errno;
 use neuron_abi::memory::{Category, MemLocation};
 
@@ -15,7 +15,7 @@ use super::chunk::{Chunk, ChunkRef, Home, Lifespan, Request, Source};
 use super::device::{Channel, Placement};
 use super::handle::HandleTable;
 use super::host::HostMemory;
-use super::usage::{CORES, Counter, Usage};
+use super::usage::{CORES, Counter, CounterOf, CounterValue, Usage};
 use super::{GRANULE, PoolParams};
 use crate::hw::Hardware;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Pools {
-    /// Sets the pools up and takes the firmware's reserve at the start of each channel.
+    /// Sets the pools up, in as much of each channel as [`PoolParams::hbm_bytes`] leaves, and
+    /// takes the firmware's reserve at the start of each.
     ///
     /// # Errors
     /// EINVAL if a reserve is not at its channel's start, ENOMEM if it cannot be had.
@@ -143,7 +144,8 @@ impl Pools {
         hardware: Arc<dyn Hardware>,
         params: &PoolParams,
     ) -> Result<Self, Errno> {
-        let channels = geometry.hbm.iter().map(|hbm| Channel::new(hbm.base, hbm.size, params)).collect();
+        let channel = |hbm: &HbmRange| Channel::new(hbm.base, params.channel_bytes(hbm.size), params);
+        let channels = geometry.hbm.iter().map(channel).collect();
         let state = State {
             channels,
             host: HostMemory::new(hardware, params.host_reserve),
@@ -353,6 +355,16 @@ impl Pools {
             .collect()
     }
 
+    /// What `look` sees of each chunk that a process allocated and did not free, for itself or
+    /// for all processes. It is called under the lists' lock, so that no chunk lives longer
+    /// for being looked at.
+    pub(crate) fn map_of_process<T>(&self, pid: i32, look: impl Fn(&Chunk) -> T) -> Vec<T> {
+        let lists = lock(&self.lists);
+        let of_owner = |owner| lists.get(&owner).into_iter().flat_map(BTreeMap::values);
+        let chunks = of_owner(Owner::Process(pid)).chain(of_owner(Owner::AllProcess));
+        chunks.filter(|chunk| chunk.pid() == pid).map(|chunk| look(chunk)).collect()
+    }
+
     /// Whether a process other than `pid` has memory on a channel. The driver's own does not
     /// count.
     pub(crate) fn has_chunk_of_others(&self, channel: u32, pid: i32) -> bool {
@@ -395,6 +407,11 @@ impl Pools {
     /// (host, device) totals of a core.
     pub fn core_counters(&self, core: u32) -> (Counter, Counter) {
         self.core.state().usage.core(core)
+    }
+
+    /// Sets one value of a counter to 0.
+    pub(crate) fn clear_counter(&self, of: CounterOf, value: CounterValue) {
+        self.core.state().usage.clear(of, value);
     }
 
     /// Allocation failures on demand.

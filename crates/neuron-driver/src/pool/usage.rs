@@ -35,6 +35,28 @@ impl Counter {
     }
 }
 
+/// A counter directory, by whose bytes it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterOf {
+    /// Host memory of a category, of the whole device.
+    Host(Category),
+    /// Device memory of a core and category.
+    Device(u32, Category),
+    /// All memory of a core at a location.
+    Core(u32, MemLocation),
+}
+
+/// One value of a counter directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterValue {
+    /// Bytes in use.
+    Total,
+    /// Size of the last allocation or free.
+    Present,
+    /// Highest total.
+    Peak,
+}
+
 /// All counters of one device.
 #[derive(Debug, Default)]
 pub struct Usage {
@@ -91,6 +113,26 @@ impl Usage {
         }
         if let Some(counter) = totals.get_mut(core) {
             change(counter);
+        }
+    }
+
+    /// Sets one value of a counter to 0 (`spec/sysfs.md` 3). The others keep theirs.
+    pub fn clear(&mut self, of: CounterOf, value: CounterValue) {
+        let counter = match of {
+            CounterOf::Host(category) => self.host.get_mut(category as usize),
+            CounterOf::Device(core, category) => {
+                let categories = self.device.get_mut(core as usize);
+                categories.and_then(|categories| categories.get_mut(category as usize))
+            }
+            CounterOf::Core(core, MemLocation::Device) => self.core_device.get_mut(core as usize),
+            CounterOf::Core(core, _) => self.core_host.get_mut(core as usize),
+        };
+        if let Some(counter) = counter {
+            match value {
+                CounterValue::Total => counter.total = 0,
+                CounterValue::Present => counter.present = 0,
+                CounterValue::Peak => counter.peak = 0,
+            }
         }
     }
 
