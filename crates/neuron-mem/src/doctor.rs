@@ -30,7 +30,7 @@ const REPORT_BYTES: u64 = 128 << 20;
 pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let reading = Environment::read(|name| std::env::var_os(name));
     // A variable that names no backend is a finding, not the end.
-    let name = machine::name(&args.machine, reading.environment.backend);
+    let name = machine::name(&args.machine, reading.environment.backend.as_ref());
     let machine = Machine::of(name, &args.machine, MachineOptions::default())?;
     on(&machine, reading, args, out)
 }
@@ -46,7 +46,7 @@ pub fn on(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let (folders, problems) = files();
-    let subject = Subject::new(machine.backend(), machine.name(), machine.devices().to_vec())
+    let subject = Subject::new(machine.backend(), machine.name().clone(), machine.devices().to_vec())
         .environment(reading)
         .folders(folders)
         .problems(problems);

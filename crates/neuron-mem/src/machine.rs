@@ -7,6 +7,7 @@ use neuron_abi::arch::Generation;
 use neuron_ndl::diagnosis::{self, Roots};
 use neuron_ndl::environment::{BackendName, DEFAULT_INSTANCE, instance_from_environment};
 use neuron_ndl::kernel::Kernel;
+use neuron_ndl::remote::{Address, Remote};
 use neuron_ndl::software::{self, MachineError, MachineOptions, Sysfs};
 use neuron_ndl::{Backend, Device, NdlError};
 
@@ -34,16 +35,16 @@ pub struct Machine {
 
 /// The backend: the one asked for, else the one set in the environment, else the software one.
 #[must_use]
-pub fn name(args: &MachineArgs, set: Option<BackendName>) -> BackendName {
-    args.backend.or(set).unwrap_or_default()
+pub fn name(args: &MachineArgs, set: Option<&BackendName>) -> BackendName {
+    args.backend.as_ref().or(set).cloned().unwrap_or_default()
 }
 
 /// Refuses what only a machine without hardware can do.
 ///
 /// # Errors
 /// [`Exit::Usage`] if it was given with another backend.
-pub fn only_software(name: BackendName, option: &str, is_given: bool) -> Result<(), Failure> {
-    if !is_given || name == BackendName::Software {
+pub fn only_software(name: &BackendName, option: &str, is_given: bool) -> Result<(), Failure> {
+    if !is_given || *name == BackendName::Software {
         return Ok(());
     }
     let why = format!(
@@ -69,7 +70,7 @@ impl Machine {
     /// `NEURON_MEM_BACKEND` or `NEURON_MEM_INSTANCE` that names none; [`Exit::Device`] if the machine's memory cannot be had.
     pub fn choose(args: &MachineArgs, options: MachineOptions) -> Result<Self, Failure> {
         let set = BackendName::from_environment().map_err(|error| Failure::new(Exit::Usage, error))?;
-        Self::of(name(args, set), args, options)
+        Self::of(name(args, set.as_ref()), args, options)
     }
 
     /// The machine of a backend.
@@ -77,7 +78,7 @@ impl Machine {
     /// # Errors
     /// As [`choose`](Self::choose).
     pub fn of(name: BackendName, args: &MachineArgs, options: MachineOptions) -> Result<Self, Failure> {
-        only_software(name, "--instance", args.instance.is_some())?;
+        only_software(&name, "--instance", args.instance.is_some())?;
         match name {
             BackendName::Software => {
                 let set = || instance_from_environment().map_err(|error| Failure::new(Exit::Usage, error));
@@ -89,7 +90,24 @@ impl Machine {
                 }
             }
             BackendName::Kernel => Ok(Self::kernel(Kernel::new(), Roots::system())),
+            BackendName::Unix(address) => Self::served(address),
         }
+    }
+
+    /// The devices of a server.
+    ///
+    /// # Errors
+    /// [`Exit::Device`] if it cannot be reached.
+    pub fn served(address: Address) -> Result<Self, Failure> {
+        let server = Remote::connect(address).map_err(|error| Failure::new(Exit::Device, error))?;
+        Ok(Self {
+            name: BackendName::Unix(server.address().clone()),
+            instance: Some(server.instance().to_owned()),
+            devices: (0..server.devices()).collect(),
+            backend: Arc::new(server),
+            software: None,
+            roots: Roots::system(),
+        })
     }
 
     /// A machine of this instance type, nothing on it up yet.
@@ -124,8 +142,8 @@ impl Machine {
 
     /// Which backend it is.
     #[must_use]
-    pub const fn name(&self) -> BackendName {
-        self.name
+    pub const fn name(&self) -> &BackendName {
+        &self.name
     }
 
     /// The backend, to keep.
@@ -206,7 +224,7 @@ impl Machine {
     /// # Errors
     /// [`Exit::Usage`] of the kernel's: its tree is the system's. [`Exit::Device`] if a device cannot be brought up.
     pub fn sysfs(&self, option: &str) -> Result<Sysfs, Failure> {
-        only_software(self.name, option, true)?;
+        only_software(&self.name, option, true)?;
         match &self.software {
             Some(machine) => machine.sysfs().map_err(failure),
             None => Ok(Sysfs { files: Vec::new(), links: Vec::new() }),
@@ -227,7 +245,7 @@ impl Machine {
     fn failed(&self, error: NdlError) -> Failure {
         let why = match self.name {
             BackendName::Kernel => diagnosis::explain_failed_open(&self.roots, &error),
-            BackendName::Software => None,
+            BackendName::Software | BackendName::Unix(_) => None,
         };
         let failure = Failure::new(Exit::Device, error);
         match why {

@@ -9,17 +9,27 @@ use neuron_ndl::Backend;
 use neuron_ndl::diagnosis::{self, Roots};
 use neuron_ndl::environment::{BackendName, CoreLayout, DEFAULT_INSTANCE, Environment};
 use neuron_ndl::kernel::Kernel;
+use neuron_ndl::remote::{Address, Remote};
 use neuron_ndl::software::{Instance, Machine, MachineOptions};
 
 use crate::instance;
 use crate::layout::{InstanceInfo, text};
 use crate::refusal::Refusal;
 
+/// Where the devices are.
+#[derive(Clone, Debug)]
+enum Devices {
+    /// In this process, of an instance type.
+    Software(&'static Instance),
+    Kernel,
+    /// In a server.
+    Unix(Address),
+}
+
 /// What a machine is.
 #[derive(Clone, Debug)]
 pub(crate) struct Census {
-    /// The instance type, of a machine without hardware.
-    software: Option<&'static Instance>,
+    devices: Devices,
     /// Number of the device that answered.
     pub(crate) first: u8,
     pub(crate) layout: CoreLayout,
@@ -32,21 +42,33 @@ pub(crate) struct Census {
 impl Census {
     /// The machine that the environment asks for.
     pub(crate) fn take(environment: &Environment) -> Result<Self, Refusal> {
-        match environment.backend.unwrap_or_default() {
-            BackendName::Software => Self::software(environment),
-            BackendName::Kernel => Self::kernel(environment),
+        match &environment.backend {
+            None | Some(BackendName::Software) => {
+                let known = environment.instance.or_else(|| Instance::by_name(DEFAULT_INSTANCE));
+                Self::without_hardware(environment, known, Devices::Software)
+            }
+            Some(BackendName::Kernel) => Self::kernel(environment),
+            Some(BackendName::Unix(address)) => {
+                let server = Remote::connect(address.clone());
+                let server = server.map_err(|error| Refusal::failure(error.to_string()))?;
+                let known = Instance::by_name(server.instance());
+                Self::without_hardware(environment, known, |_| Devices::Unix(address.clone()))
+            }
         }
     }
 
-    fn software(environment: &Environment) -> Result<Self, Refusal> {
-        let known = environment.instance.or_else(|| Instance::by_name(DEFAULT_INSTANCE));
+    fn without_hardware(
+        environment: &Environment,
+        known: Option<&'static Instance>,
+        devices: impl FnOnce(&'static Instance) -> Devices,
+    ) -> Result<Self, Refusal> {
         let product = |instance: &Instance| Product::from_pci(VENDOR_ID, instance.product.device_id());
-        let unknown = || Refusal::failure("the software machine is of no known product");
+        let unknown = || Refusal::failure("the machine is of no known product");
         let software = known.ok_or_else(unknown)?;
         let product = product(software).ok_or_else(unknown)?;
         let (family, size) = instance::named(software.name);
         Ok(Self {
-            software: Some(software),
+            devices: devices(software),
             first: 0,
             layout: layout(environment, product.generation, software.devices.into()),
             family,
@@ -70,7 +92,7 @@ impl Census {
         let (family, size) = instance::counted(name.as_deref(), facts.generation, devices.len());
         let product = Product::ALL.iter().find(|product| product.generation == facts.generation);
         Ok(Self {
-            software: None,
+            devices: Devices::Kernel,
             first: *first,
             layout: layout(environment, facts.generation, u32::from(*last) + 1),
             family,
@@ -82,12 +104,16 @@ impl Census {
 
     /// The machine to open devices of.
     pub(crate) fn backend(&self) -> Result<Arc<dyn Backend>, Refusal> {
-        match self.software {
-            Some(instance) => {
+        match &self.devices {
+            Devices::Software(instance) => {
                 let machine = Machine::with_options(instance.name, MachineOptions::default());
                 Ok(Arc::new(machine.map_err(|error| Refusal::failure(error.to_string()))?))
             }
-            None => Ok(Arc::new(Kernel::new())),
+            Devices::Kernel => Ok(Arc::new(Kernel::new())),
+            Devices::Unix(address) => {
+                let server = Remote::connect(address.clone());
+                Ok(Arc::new(server.map_err(|error| Refusal::failure(error.to_string()))?))
+            }
         }
     }
 

@@ -1,10 +1,5 @@
 //! Who is served.
 
-use std::io;
-use std::os::fd::AsFd;
-
-use rustix::net::sockopt::socket_peercred;
-
 /// Whose programs are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Admit {
@@ -26,22 +21,6 @@ impl Admit {
             Self::Users(users) => user == own || users.contains(&user),
             Self::Everybody => true,
         }
-    }
-}
-
-/// Who is at the other end of a connection, as the system tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) pid: i32,
-    pub(crate) user: u32,
-}
-
-impl Peer {
-    /// # Errors
-    /// The system's, also for a process that this one cannot see, as in another container.
-    pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
-        let credentials = socket_peercred(socket)?;
-        Ok(Self { pid: credentials.pid.as_raw_nonzero().get(), user: credentials.uid.as_raw() })
     }
 }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use neuron_abi::errno::Errno;
 use neuron_driver::OpenMode;
+use neuron_wire::credentials::Credentials;
 use neuron_wire::message::{Hello, MAGIC, SHORT, VERSION, Welcome, Which, role, way};
 use neuron_wire::packet::{self, Packet};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
-use crate::admit::Peer;
 use crate::files::File;
 use crate::process::{Process, Processes};
 use crate::settle::settle;
@@ -27,43 +27,43 @@ const WRITE_ONLY: u32 = 1;
 /// Serves a connection to its end.
 pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
     let Some(connection) = shared.connections.add(socket) else {
-        shared.log.note("too many connections: one was refused");
+        shared.log.note("a connection is refused: there are too many, or the server stops");
         return;
     };
     let refuse = |errno: Errno| {
         let welcome = Welcome { errno: errno.raw().cast_unsigned(), ..shared.welcome() };
         let _gone_or_told = packet::send(&connection.socket, &welcome, &[], None);
     };
-    let peer = match Peer::of(&connection.socket) {
-        Ok(peer) => peer,
-        Err(error) => {
-            shared.log.note(format_args!(
-                "a client is refused, since the system does not tell who it is ({error}): one in another \
-                 container has to share the server's process ids"
-            ));
-            return refuse(Errno::EACCES);
-        }
+    let Ok(Credentials { pid, user }) = Credentials::of(&connection.socket) else {
+        return refuse(Errno::EACCES);
     };
-    if !shared.admit.admits(peer.user, shared.user) {
-        shared.log.note(format_args!("process {} of user {} is refused", peer.pid, peer.user));
+    if !shared.admit.admits(user, shared.user) {
+        shared.log.note(format_args!("process {} of user {user} is refused", pid.unwrap_or_default()));
         return refuse(Errno::EACCES);
     }
+    let Some(pid) = pid else {
+        shared.log.note(
+            "a client is refused, since the system does not show its process here: one in another container has \
+             to share the server's process ids",
+        );
+        return refuse(Errno::EACCES);
+    };
     let _without_it_a_silent_client_keeps_a_thread =
         set_socket_timeout(&connection.socket, Timeout::Recv, Some(PATIENCE));
     let Ok(Some(packet)) = Packet::receive(&connection.socket, SHORT) else { return };
     let hello = match packet.head::<Hello>() {
         Ok((hello, _)) if hello.magic == MAGIC && hello.version == VERSION => hello,
         _ => {
-            shared.log.note(format_args!("process {} says nothing that this version understands", peer.pid));
+            shared.log.note(format_args!("process {} says nothing that this version understands", pid));
             return refuse(Errno::EPROTONOSUPPORT);
         }
     };
     let tail = packet.head::<Hello>().map_or(&[][..], |(_, tail)| tail);
     let _as_long_as_it_takes = set_socket_timeout(&connection.socket, Timeout::Recv, None);
-    let process = match Processes::of(shared, peer.pid) {
+    let process = match Processes::of(shared, pid) {
         Ok(process) => process,
         Err(error) => {
-            shared.log.note(format_args!("process {} cannot be served: {error}", peer.pid));
+            shared.log.note(format_args!("process {} cannot be served: {error}", pid));
             return refuse(Errno::EPERM);
         }
     };
@@ -154,8 +154,8 @@ fn memory(
         process.pid(),
         process.name()
     ));
-    process.socket_memory().attach(Arc::clone(&connection.socket));
-    welcome(connection, &shared.welcome())?;
+    let greeting = shared.welcome();
+    process.socket_memory().attach(&connection.socket, || welcome(connection, &greeting))?;
     process.socket_memory().wait_for_end(&connection.socket);
     Ok(())
 }

@@ -121,6 +121,19 @@ impl Files {
         }
     }
 
+    /// Processes that have files open, by number and name.
+    pub(crate) fn openers(&self) -> Vec<(i32, String)> {
+        let table = self.table();
+        let open = table.values().filter_map(|slot| match slot {
+            Slot::Open(file) => Some((file.opener.pid(), file.opener.name().to_owned())),
+            Slot::Closing => None,
+        });
+        let mut openers: Vec<_> = open.collect();
+        openers.sort_unstable();
+        openers.dedup();
+        openers
+    }
+
     /// Waits until the files whose last descriptor is closed by now are closed here too; whether
     /// there were any.
     pub(crate) fn settle(&self) -> bool {

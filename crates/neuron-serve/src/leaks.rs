@@ -14,8 +14,6 @@ pub struct Left {
     pub name: String,
     /// Number of the device.
     pub device: u8,
-    /// Whether it was killed or ended without closing its files itself.
-    pub died: bool,
     /// What it held.
     pub held: Vec<Held>,
 }

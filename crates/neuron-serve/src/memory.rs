@@ -1,13 +1,15 @@
 //! A client's bytes over its socket, where the system keeps processes from each other's memory.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuron_abi::errno::Errno;
 use neuron_ndl::software::ProcessMemory;
 use neuron_wire::message::{LONG, MEMORY_CHUNK, MemoryReply, MemoryRequest, access};
 use neuron_wire::packet::{self, Packet};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno as SystemErrno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use vm_memory::VolatileSlice;
 
@@ -26,23 +28,49 @@ pub(crate) struct SocketMemory {
 }
 
 impl SocketMemory {
-    /// The client answers here from now on.
-    pub(crate) fn attach(&self, socket: Arc<OwnedFd>) {
-        let _a_client_that_is_slow_is_waited_for = set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE));
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
+    /// The client answers here from now on. It is greeted before it is asked.
+    ///
+    /// # Errors
+    /// It was not greeted.
+    pub(crate) fn attach(
+        &self,
+        socket: &Arc<OwnedFd>,
+        greet: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let _nobody_asks = self.exchange();
+        let _a_client_that_is_slow_is_waited_for = set_socket_timeout(socket, Timeout::Recv, Some(PATIENCE));
+        *self.socket() = Some(Arc::clone(socket));
+        greet()
+    }
+
+    /// Waits until the client's end, or this one's.
+    pub(crate) fn wait_for_end(&self, socket: &Arc<OwnedFd>) {
+        let mut ends = [PollFd::new(socket, PollFlags::empty())];
+        while matches!(poll(&mut ends, None), Err(SystemErrno::INTR)) {}
+        let mut own = self.socket();
+        if own.as_ref().is_some_and(|own| Arc::ptr_eq(own, socket)) {
+            *own = None;
+        }
     }
 
     /// There is nothing more to be had.
     pub(crate) fn end(&self) {
-        if let Some(socket) = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(socket) = self.socket().take() {
             end(&socket);
         }
     }
 
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exchange(&self) -> MutexGuard<'_, ()> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ask(&self, request: MemoryRequest, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-        let _one = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let socket = socket.ok_or(Errno::EFAULT)?;
+        let _one = self.exchange();
+        let socket = self.socket().clone().ok_or(Errno::EFAULT)?;
         let answered = (|| {
             packet::send(&socket, &request, bytes, None).ok()?;
             let packet = Packet::receive(&socket, LONG).ok()??;

@@ -90,31 +90,39 @@ impl Stop {
 /// Sockets of clients, to end them all.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
-    open: Mutex<(u64, BTreeMap<u64, Arc<OwnedFd>>)>,
+    open: Mutex<OpenConnections>,
+}
+
+#[derive(Debug, Default)]
+struct OpenConnections {
+    last: u64,
+    sockets: BTreeMap<u64, Arc<OwnedFd>>,
+    /// The server stops.
+    ended: bool,
 }
 
 impl Connections {
-    fn open(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Arc<OwnedFd>>)> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in; `None` if there are too many.
+    /// Takes a connection in; `None` if there are too many, or the server stops.
     pub(crate) fn add(&self, socket: OwnedFd) -> Option<Connection<'_>> {
         let mut open = self.open();
-        if open.1.len() >= MOST_CONNECTIONS {
+        if open.ended || open.sockets.len() >= MOST_CONNECTIONS {
             return None;
         }
-        open.0 += 1;
-        let (number, socket) = (open.0, Arc::new(socket));
-        open.1.insert(number, Arc::clone(&socket));
+        open.last += 1;
+        let (number, socket) = (open.last, Arc::new(socket));
+        open.sockets.insert(number, Arc::clone(&socket));
         Some(Connection { of: self, number, socket })
     }
 
-    /// Ends all.
+    /// Ends all, and all that come.
     pub(crate) fn end_all(&self) {
-        for socket in self.open().1.values() {
-            end(socket);
-        }
+        let mut open = self.open();
+        open.ended = true;
+        open.sockets.values().for_each(end);
     }
 }
 
@@ -127,7 +135,7 @@ pub(crate) struct Connection<'a> {
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        self.of.open().1.remove(&self.number);
+        self.of.open().sockets.remove(&self.number);
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`address`] | where a server is, `unix:PATH` |
 //! | [`message`] | what is sent, byte by byte |
 //! | [`packet`] | packets with descriptors on a socket |
+//! | [`credentials`] | who is at the other end |
 //! | [`client`] | opening devices, calls, memory on demand |
 //!
 //! # Connections
@@ -29,10 +30,12 @@
 //! Numbers are in the byte order of the machine: both ends are on it.
 //!
 //! `unsafe` is in `client::memory`, which has the system read and write this process's memory at
-//! addresses that the server names, and in `client::lanes`, which keeps descriptors as numbers.
+//! addresses that the server names, in `client::lanes`, which keeps descriptors as numbers, and for
+//! one system call in `credentials`.
 
 pub mod address;
 pub mod client;
+pub mod credentials;
 pub mod message;
 pub mod packet;
 

@@ -63,7 +63,7 @@ pub fn open_model(args: &LoadArgs) -> Result<Model, Failure> {
 /// report is written all the same.
 pub fn run(args: &LoadArgs, stop: &dyn Fn() -> bool, out: &mut dyn Write) -> Result<(), Failure> {
     let environment = Environment::from_process().map_err(|error| Failure::new(Exit::Usage, error))?;
-    on(&machine(args, environment.backend)?, &environment, args, stop, out)
+    on(&machine(args, environment.backend.as_ref())?, &environment, args, stop, out)
 }
 
 /// As [`run`], on this machine and in this environment.
@@ -85,7 +85,7 @@ pub fn on(
     let timeline = Told::timeline(args)?;
     let events = Told::trace(args, machine.instance())?;
     if !args.json {
-        let line = headline(machine.name().name(), machine.instance());
+        let line = headline(&machine.name().to_string(), machine.instance());
         out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)?;
     }
     let progress = progress(args, &model);
@@ -127,10 +127,10 @@ pub fn on(
 }
 
 /// The machine, with what only a machine without hardware can be told.
-fn machine(args: &LoadArgs, set: Option<BackendName>) -> Result<Machine, Failure> {
+fn machine(args: &LoadArgs, set: Option<&BackendName>) -> Result<Machine, Failure> {
     let name = machine::name(&args.machine, set);
-    machine::only_software(name, "--fault", args.fault.is_some())?;
-    machine::only_software(name, "--execution", args.execution.is_some())?;
+    machine::only_software(&name, "--fault", args.fault.is_some())?;
+    machine::only_software(&name, "--execution", args.execution.is_some())?;
     Machine::of(name, &args.machine, options(args)?)
 }
 

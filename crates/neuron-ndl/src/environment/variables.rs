@@ -153,8 +153,10 @@ impl Environment {
     /// the machine, if it is known.
     pub fn without_effect(&self, generation: Option<Generation>) -> Vec<String> {
         let mut found = Vec::new();
-        if self.instance.is_some() && self.backend == Some(BackendName::Kernel) {
-            found.push(format!("{INSTANCE} has no effect with {BACKEND} kernel"));
+        if let Some(backend @ (BackendName::Kernel | BackendName::Unix(_))) = &self.backend
+            && self.instance.is_some()
+        {
+            found.push(format!("{INSTANCE} has no effect with {BACKEND} {backend}"));
         }
         if self.visible_cores.is_some() && self.num_cores.is_some() {
             found.push(format!("{NUM_CORES} has no effect beside {VISIBLE}"));

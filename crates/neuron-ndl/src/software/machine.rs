@@ -172,6 +172,45 @@ impl Machine {
         Ok(tree)
     }
 
+    /// One file of the tree as it is now, by its path from the root, `sys/module/neuron/version`.
+    /// The class's links to devices are followed.
+    ///
+    /// # Errors
+    /// ENOENT if there is no such file.
+    pub fn attribute(&self, path: &str) -> Result<sysfs::File, Errno> {
+        let files = match self.node_of(path)? {
+            Some((driver, _)) => driver.sysfs(),
+            None => sysfs::shared(&Params { device_count: self.instance.devices, ..self.options.params }),
+        };
+        let path = devices_path(path);
+        files.into_iter().find(|file| file.path == path).ok_or(Errno::ENOENT)
+    }
+
+    /// Writes to a file of the tree. Those of the class and the module take no writes that do
+    /// anything.
+    ///
+    /// # Errors
+    /// ENOENT if there is no such file; EACCES if nobody may write it.
+    pub fn write_attribute(&self, path: &str, bytes: &[u8]) -> Result<(), Errno> {
+        match self.node_of(path)? {
+            Some((driver, below)) => driver.sysfs_write(&below, bytes),
+            None if self.attribute(path)?.mode & 0o222 == 0 => Err(Errno::EACCES),
+            None => Ok(()),
+        }
+    }
+
+    /// The device whose part of the tree a path is in, and the path below its node; `None` for
+    /// what is there once.
+    fn node_of(&self, path: &str) -> Result<Option<(Arc<neuron_driver::Device>, String)>, Errno> {
+        let path = devices_path(path);
+        let node = path.strip_prefix(sysfs::DEVICES).and_then(|rest| rest.strip_prefix("/neuron"));
+        let Some(node) = node else { return Ok(None) };
+        let (index, below) = node.split_once('/').ok_or(Errno::ENOENT)?;
+        let index = index.parse().map_err(|_| Errno::ENOENT)?;
+        let driver = self.driver(index).map_err(|error| error.errno())?;
+        Ok(Some((driver, below.to_owned())))
+    }
+
     fn running(&self, index: u8) -> Result<Running, MachineError> {
         let (instance, count) = (self.instance.name, self.instance.devices);
         let no_device = || MachineError::NoDevice { instance, count, index };
@@ -198,6 +237,14 @@ impl Machine {
         let running = Running { hardware, driver };
         devices.insert(index, running.clone());
         Ok(running)
+    }
+}
+
+/// A path by way of the class's links to devices, as it is without them.
+fn devices_path(path: &str) -> String {
+    match path.strip_prefix(sysfs::CLASS) {
+        Some(rest) if rest.starts_with("/neuron") => format!("{}{rest}", sysfs::DEVICES),
+        _ => path.to_owned(),
     }
 }
 

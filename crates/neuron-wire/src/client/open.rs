@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use neuron_abi::errno::Errno;
 use rustix::net::{SocketAddrUnix, connect, getpeername};
+use rustix::process::{PTracer, Pid, set_ptracer};
 
 use crate::address::Address;
+use crate::credentials::Credentials;
 use crate::message::{Hello, MAGIC, MAX_PATH, SHORT, VERSION, Welcome, Which, role};
 use crate::packet::{self, Packet};
 
@@ -111,9 +113,9 @@ pub fn greet(address: &Address, hello: &Hello, tail: &[u8]) -> Result<Greeted, O
     // A server that is not this process's ancestor may only reach its memory if it says so,
     // on systems with Yama; on others the call is refused, and is not needed.
     if hello.role == role::CALLS
-        && let Ok(server) = rustix::net::sockopt::socket_peercred(&socket)
+        && let Some(server) = Credentials::of(&socket).ok().and_then(|server| Pid::from_raw(server.pid?))
     {
-        let _not_needed = rustix::process::set_ptracer(rustix::process::PTracer::ProcessID(server.pid));
+        let _not_needed = set_ptracer(PTracer::ProcessID(server));
     }
     let lost = |error: io::Error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
