@@ -84,7 +84,7 @@ fn loaded(machine: &Machine, options: &str, set: &[(&str, &str)]) -> Loaded {
     // The helper knows the software backend alone.
     let loaded = Loaded::of(&out.replace("\"kernel\"", "\"software\""), &sizes);
     assert!(loaded.verified, "{out}");
-    assert_eq!(out.contains("\"kernel\""), machine.name().name() == "kernel", "{out}");
+    assert_eq!(out.contains("\"kernel\""), machine.name().to_string() == "kernel", "{out}");
     loaded
 }
 
@@ -233,7 +233,7 @@ fn the_kernel_backend_of_this_machine_shows_devices_or_says_why_not() {
 #[test]
 fn a_wrong_variable_is_a_usage_error_that_names_it() {
     for (variable, value, words) in [
-        ("NEURON_MEM_BACKEND", "cuda", "software or kernel"),
+        ("NEURON_MEM_BACKEND", "cuda", "software, kernel"),
         ("NEURON_MEM_BACKEND", "unix:/run/neuron", "not supported yet"),
         ("NEURON_MEM_INSTANCE", "trn9.huge", "trn2.48xlarge"),
         ("NEURON_RT_VISIBLE_CORES", "0,2", "entry `2`"),

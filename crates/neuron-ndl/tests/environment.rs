@@ -74,7 +74,7 @@ fn each_variable_has_its_type() {
 #[test]
 fn a_wrong_value_names_the_variable_the_value_and_what_is_accepted() {
     for (variable, values, accepted) in [
-        ("NEURON_MEM_BACKEND", &["hardware", "Kernel", "kernel,software"][..], "software or kernel"),
+        ("NEURON_MEM_BACKEND", &["hardware", "Kernel", "kernel,software"][..], "software, kernel"),
         ("NEURON_MEM_INSTANCE", &["trn9.huge", "TRN1.2xlarge", "trn2"], "trn2.3xlarge and trn2.48xlarge"),
         ("NEURON_RT_NUM_CORES", &["-1", "two", "4294967296", "1.5", "+1"], "a number of cores, or 0 for all"),
         ("NEURON_LOGICAL_NC_CONFIG", &["0", "3", "x"], "1 or 2"),

@@ -30,7 +30,9 @@ mod tests {
 
     #[test]
     fn other_users_are_served_only_where_that_was_said() {
-        assert!(Admit::Own.admits(1000, 1000) && !Admit::Own.admits(1001, 1000) && !Admit::Own.admits(0, 1000));
+        assert!(
+            Admit::Own.admits(1000, 1000) && !Admit::Own.admits(1001, 1000) && !Admit::Own.admits(0, 1000)
+        );
         let some = Admit::Users(vec![1001]);
         assert!(some.admits(1000, 1000) && some.admits(1001, 1000) && !some.admits(1002, 1000));
         assert!(Admit::Everybody.admits(1002, 1000));

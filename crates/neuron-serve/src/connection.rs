@@ -144,11 +144,7 @@ fn calls(
 }
 
 /// The process's memory: from here on it answers, and nobody listens to it unasked.
-fn memory(
-    shared: &Arc<Shared>,
-    process: &Arc<Process>,
-    connection: &Connection<'_>,
-) -> Result<(), Errno> {
+fn memory(shared: &Arc<Shared>, process: &Arc<Process>, connection: &Connection<'_>) -> Result<(), Errno> {
     shared.log.note(format_args!(
         "{} ({}): its memory is reached over its socket",
         process.pid(),

@@ -90,9 +90,11 @@ impl FromStr for Wanted {
     fn from_str(text: &str) -> Result<Self, WantedError> {
         let wrong = |why: String| WantedError { text: text.to_owned(), why };
         let number = |digits: &str, what: &str| {
-            digits.parse::<u64>().ok().filter(|&number| number > 0).ok_or_else(|| {
-                wrong(format!("{what} has to be a number from 1 on, and is {digits:?}"))
-            })
+            digits
+                .parse::<u64>()
+                .ok()
+                .filter(|&number| number > 0)
+                .ok_or_else(|| wrong(format!("{what} has to be a number from 1 on, and is {digits:?}")))
         };
         if let Some(rest) = text.strip_prefix("alloc:") {
             let (nth, how) = rest.split_once('=').map_or((rest, None), |(nth, how)| (nth, Some(how)));
@@ -100,9 +102,9 @@ impl FromStr for Wanted {
             return Ok(Self::Allocation { nth: number(nth, "the allocation")?, errno });
         }
         if let Some(rest) = text.strip_prefix("copy:") {
-            let (nth, how) = rest
-                .split_once('=')
-                .ok_or_else(|| wrong("what happens is missing: copy:N=timeout, abort or an errno".to_owned()))?;
+            let (nth, how) = rest.split_once('=').ok_or_else(|| {
+                wrong("what happens is missing: copy:N=timeout, abort or an errno".to_owned())
+            })?;
             let how = match how {
                 "timeout" => CopyFault::Timeout,
                 "abort" => CopyFault::Abort,
@@ -117,7 +119,8 @@ impl FromStr for Wanted {
         }
         if let Some(rest) = text.strip_prefix("random:") {
             let (seed, of) = rest.split_once('=').unwrap_or((rest, "100"));
-            let seed = seed.parse().map_err(|_| wrong(format!("the seed has to be a number, and is {seed:?}")))?;
+            let seed =
+                seed.parse().map_err(|_| wrong(format!("the seed has to be a number, and is {seed:?}")))?;
             return Ok(Self::Random { seed, of: number(of, "how many there are to one refused")? });
         }
         match text.parse() {
@@ -132,9 +135,9 @@ impl FromStr for Wanted {
 /// The errno of a name, or of a number.
 fn errno(name: &str) -> Result<Errno, String> {
     let named = Errno::NAMED.iter().find(|errno| errno.name() == Some(name)).copied();
-    named.or_else(|| name.parse().ok().and_then(Errno::new)).ok_or_else(|| {
-        format!("{name:?} is no errno: write its name, such as ENOMEM or EIO, or its number")
-    })
+    named
+        .or_else(|| name.parse().ok().and_then(Errno::new))
+        .ok_or_else(|| format!("{name:?} is no errno: write its name, such as ENOMEM or EIO, or its number"))
 }
 
 fn bytes(text: &str) -> Option<u64> {

@@ -10,7 +10,7 @@ use neuron_ndl::software::ServedFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::leaks::{Left, Ledger};
+use crate::leaks::{Ledger, Left};
 use crate::process::Process;
 
 /// An open device file. Dropping it closes it.
@@ -142,7 +142,8 @@ impl Files {
             Slot::Open(file) => file.has_ended(),
             Slot::Closing => true,
         };
-        let closing: Vec<_> = table.iter().filter(|(_, slot)| ended(slot)).map(|(number, _)| *number).collect();
+        let closing: Vec<_> =
+            table.iter().filter(|(_, slot)| ended(slot)).map(|(number, _)| *number).collect();
         while closing.iter().any(|number| table.contains_key(number)) {
             table = self.closed.wait(table).unwrap_or_else(PoisonError::into_inner);
         }

@@ -121,7 +121,9 @@ impl Lock {
             }
             // A server that ends takes its file away: the lock counts on the one that is there.
             let ours = file.metadata().map_err(system("look at"))?;
-            if std::fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            if std::fs::metadata(&path)
+                .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()))
+            {
                 return Ok(Self { path, _file: file });
             }
         }

@@ -81,7 +81,8 @@ mod tests {
         log.note("first");
         log.note("second\nthird");
         let text = std::fs::read_to_string(&path).unwrap();
-        let lines: Vec<_> = text.lines().filter_map(|line| line.split_once(' ')).map(|(_, rest)| rest).collect();
+        let lines: Vec<_> =
+            text.lines().filter_map(|line| line.split_once(' ')).map(|(_, rest)| rest).collect();
         assert_eq!((lines, log.lost()), (vec!["first", "second?third"], 0));
         let full = Log::file(Path::new("/dev/full")).unwrap();
         full.note("nowhere");

@@ -94,7 +94,8 @@ impl ProcessMemory for SocketMemory {
         for done in (0..into.len()).step_by(MEMORY_CHUNK) {
             let part = into.offset(done).map_err(|_| Errno::EFAULT)?;
             let len = part.len().min(MEMORY_CHUNK);
-            let request = MemoryRequest { access: access::READ, len: len as u32, address: address + done as u64 };
+            let request =
+                MemoryRequest { access: access::READ, len: len as u32, address: address + done as u64 };
             part.copy_from(&self.ask(request, &[])?);
         }
         Ok(())
@@ -106,7 +107,8 @@ impl ProcessMemory for SocketMemory {
             let part = from.offset(done).map_err(|_| Errno::EFAULT)?;
             let len = part.copy_to(&mut bytes);
             let chunk = bytes.get(..len).unwrap_or_default();
-            let request = MemoryRequest { access: access::WRITE, len: len as u32, address: address + done as u64 };
+            let request =
+                MemoryRequest { access: access::WRITE, len: len as u32, address: address + done as u64 };
             self.ask(request, chunk)?;
         }
         Ok(())

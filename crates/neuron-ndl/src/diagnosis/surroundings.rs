@@ -142,12 +142,13 @@ pub(super) fn variables(reading: &Reading, known: &Known, others: &[String]) -> 
     let mut checks: Vec<Check> =
         wrong.into_iter().map(|found| Check::new(NAME, Status::Failed, found).advice(UNSET)).collect();
     let idle = reading.environment.without_effect(known.generation);
-    let elsewhere = reading.environment.backend.as_ref().filter(|&backend| *backend != known.backend).map(|backend| {
-        format!(
-            "NEURON_MEM_BACKEND is {backend}, but {} was asked for by name: the name counts",
-            known.backend
-        )
-    });
+    let elsewhere =
+        reading.environment.backend.as_ref().filter(|&backend| *backend != known.backend).map(|backend| {
+            format!(
+                "NEURON_MEM_BACKEND is {backend}, but {} was asked for by name: the name counts",
+                known.backend
+            )
+        });
     checks.extend(idle.into_iter().chain(elsewhere).map(|found| {
         Check::new(NAME, Status::Warning, found).advice("unset one, if that is not what is meant")
     }));

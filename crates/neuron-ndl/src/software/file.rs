@@ -94,7 +94,6 @@ impl DeviceFile for SoftFile {
     }
 }
 
-
 /// The calling process: its memory by address, and its descriptors.
 struct Caller<'a> {
     memory: CallerMemory,

@@ -58,7 +58,8 @@ impl PeerMemory {
         let there = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: local.len() };
         // SAFETY: `here` is memory that may be read and written while others do so, as a
         // volatile slice promises; the system checks the other process's addresses.
-        let moved = unsafe { call(self.pid.as_raw_nonzero().get(), &raw const here, 1, &raw const there, 1, 0) };
+        let moved =
+            unsafe { call(self.pid.as_raw_nonzero().get(), &raw const here, 1, &raw const there, 1, 0) };
         match usize::try_from(moved) {
             Ok(moved) if moved == local.len() => Ok(()),
             _ => Err(Errno::EFAULT),
