@@ -29,7 +29,7 @@
 //!
 //! Numbers are in the byte order of the machine: both ends are on it.
 //!
-//! `unsafe` is in `client::memory`, which has the system read and write this process's memory at
+//! `unsafe` is in `client::bounce`, which has the system read and write this process's memory at
 //! addresses that the server names, in `client::lanes`, which keeps descriptors as numbers, and for
 //! one system call in `credentials`.
 

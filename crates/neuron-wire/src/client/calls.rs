@@ -14,6 +14,10 @@ use crate::client::open::{Greeted, OpenError, greet};
 use crate::message::{Hello, MAX_PATH, Reply, Request, SHORT, kind, role, way};
 use crate::packet::{self, Packet};
 
+/// Descriptors that a program usually may have, and as many of the last of them as are for lanes.
+const HIGH: u64 = 1024;
+const LANES: u64 = 128;
+
 /// Why a call got no answer, or was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -170,7 +174,7 @@ impl Calls {
         if welcome.way == way::SOCKET {
             self.memory.ensure(&self.address)?;
         }
-        Ok(socket)
+        Ok(out_of_the_way(socket))
     }
 
     fn call(&self, request: &Request, tail: &[u8]) -> Result<Answer, CallError> {
@@ -205,6 +209,17 @@ impl Calls {
     fn gone(&self) -> CallError {
         self.memory.forget();
         CallError::Gone(self.address.clone())
+    }
+}
+
+/// A program expects low numbers for the files that it opens: a lane gets a high one.
+fn out_of_the_way(lane: OwnedFd) -> OwnedFd {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let lowest = limit.min(HIGH).saturating_sub(LANES);
+    let moved = i32::try_from(lowest).map(|lowest| rustix::io::fcntl_dupfd_cloexec(&lane, lowest));
+    match moved {
+        Ok(Ok(high)) => high,
+        _ => lane,
     }
 }
 

@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use neuron_abi::errno::Errno;
-use rustix::net::{SocketAddrUnix, connect, getpeername};
+use rustix::net::{SocketAddrUnix, bind, connect, getpeername};
 use rustix::process::{PTracer, Pid, set_ptracer};
 
 use crate::address::Address;
+use crate::client::held::Held;
 use crate::credentials::Credentials;
 use crate::message::{Hello, MAGIC, MAX_PATH, SHORT, VERSION, Welcome, Which, role};
 use crate::packet::{self, Packet};
@@ -91,12 +92,16 @@ pub struct OpenedFile {
     pub file: u64,
 }
 
-/// Connects, unless the server's queue is full for the moment: then it waits.
-fn connected(address: &Address) -> Result<OwnedFd, OpenError> {
+/// Connects, unless the server's queue is full for the moment: then it waits. A socket that a
+/// program gets has a name, by which it is known later.
+fn connected(address: &Address, held: Option<Held>) -> Result<OwnedFd, OpenError> {
     let path = || address.path().to_owned();
     let unreachable = |source: io::Error| OpenError::Unreachable { path: path(), source };
     let name = SocketAddrUnix::new(address.path()).map_err(|error| unreachable(error.into()))?;
     let socket = packet::socket().map_err(unreachable)?;
+    if let Some(held) = held {
+        held.name().and_then(|name| bind(&socket, &name)).map_err(|error| unreachable(error.into()))?;
+    }
     match rustix::io::retry_on_intr(|| connect(&socket, &name)) {
         Ok(()) => Ok(socket),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Err(OpenError::NoServer(path())),
@@ -109,7 +114,12 @@ fn connected(address: &Address) -> Result<OwnedFd, OpenError> {
 /// # Errors
 /// Why there is no connection.
 pub fn greet(address: &Address, hello: &Hello, tail: &[u8]) -> Result<Greeted, OpenError> {
-    let socket = connected(address)?;
+    let held = match hello.role {
+        role::FILE => Some(Held::Device { index: hello.index, access: hello.flags & Held::ACCESS }),
+        role::ATTRIBUTE => Some(Held::Attribute),
+        _ => None,
+    };
+    let socket = connected(address, held)?;
     // A server that is not this process's ancestor may only reach its memory if it says so,
     // on systems with Yama; on others the call is refused, and is not needed.
     if hello.role == role::CALLS
