@@ -1,0 +1,73 @@
+//! The two variables that switch the library on. They are read without allocating: the program's
+//! own allocator may open files before it can allocate.
+
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use crate::c;
+
+const UNREAD: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(UNREAD);
+static SOCKET: Kept = Kept::new();
+static TREE: Kept = Kept::new();
+
+/// A value, kept. Threads that read the environment at once put the same bytes.
+struct Kept {
+    bytes: [AtomicU8; Self::LONGEST],
+    len: AtomicUsize,
+}
+
+impl Kept {
+    const LONGEST: usize = 4096;
+
+    const fn new() -> Self {
+        Self { bytes: [const { AtomicU8::new(0) }; Self::LONGEST], len: AtomicUsize::new(0) }
+    }
+
+    /// Keeps an absolute path; false if it is none.
+    fn keep(&self, value: Option<&[u8]>) -> bool {
+        let Some(value) = value.filter(|value| value.first() == Some(&b'/') && value.len() <= Self::LONGEST)
+        else {
+            return false;
+        };
+        for (place, &byte) in self.bytes.iter().zip(value) {
+            place.store(byte, Ordering::Relaxed);
+        }
+        self.len.store(value.len(), Ordering::Relaxed);
+        true
+    }
+
+    fn get(&self) -> Vec<u8> {
+        let len = self.len.load(Ordering::Relaxed);
+        self.bytes.iter().take(len).map(|byte| byte.load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// Whether there is anything to do.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        UNREAD => read(),
+        state => state == ON,
+    }
+}
+
+#[cold]
+fn read() -> bool {
+    let on =
+        SOCKET.keep(c::variable(c"NEURON_MEM_RUN_SOCKET")) && TREE.keep(c::variable(c"NEURON_MEM_RUN_TREE"));
+    STATE.store(if on { ON } else { OFF }, Ordering::Release);
+    on
+}
+
+/// The server's socket.
+pub(crate) fn socket() -> Vec<u8> {
+    SOCKET.get()
+}
+
+/// The server's picture.
+pub(crate) fn tree() -> Vec<u8> {
+    TREE.get()
+}

@@ -1,0 +1,125 @@
+//! Which descriptors are the server's. An open device, and a file that is open for writing, is a
+//! socket that tells what it is; that is known of its inode from then on, since numbers of
+//! descriptors come and go (dup, close, exec) without being heard of here. What else the program
+//! got is known by its inode too: copies of attributes, directories of the picture.
+
+use std::ffi::c_int;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use neuron_wire::client::held::{Held, held};
+use neuron_wire::client::open;
+use rustix::fs::FileType;
+
+use crate::fds;
+use crate::node::Node;
+use crate::place::Place;
+use crate::recent::Recent;
+use crate::state::{self, Server, TABLES};
+
+/// An open device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// What calls name it by.
+    pub(crate) file: u64,
+    /// Its number.
+    pub(crate) index: u32,
+    /// `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+    pub(crate) access: u32,
+}
+
+/// File system and inode.
+type Identity = (u64, u64);
+
+pub(crate) struct Descriptors {
+    devices: Recent<Identity, Device>,
+    places: Recent<Identity, Place>,
+}
+
+/// Whether any device is known.
+static DEVICES: AtomicBool = AtomicBool::new(false);
+/// A bit for the last six of the inode of each place.
+static PLACES: AtomicU64 = AtomicU64::new(0);
+
+impl Descriptors {
+    pub(crate) const fn new() -> Self {
+        Self { devices: Recent::new(), places: Recent::new() }
+    }
+}
+
+const fn bit(inode: u64) -> u64 {
+    1 << (inode % 64)
+}
+
+/// Identity and type of what a descriptor leads to.
+fn identity(fd: impl AsFd) -> Option<(Identity, FileType)> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    Some(((stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))
+}
+
+/// The program gets a descriptor for a place.
+pub(crate) fn got(fd: impl AsFd, place: &Place) {
+    let Some((identity, _)) = identity(fd) else { return };
+    PLACES.fetch_or(bit(identity.1), Ordering::Relaxed);
+    TABLES.with(|tables| tables.descriptors.places.put(identity, place.clone()));
+}
+
+/// The program gets an open device.
+pub(crate) fn got_device(fd: impl AsFd, device: Device) {
+    let Some((identity, _)) = identity(fd) else { return };
+    TABLES.with(|tables| tables.descriptors.devices.put(identity, device));
+    DEVICES.store(true, Ordering::Relaxed);
+}
+
+/// Whether a device can be [`known`].
+#[inline]
+pub(crate) fn has_devices() -> bool {
+    DEVICES.load(Ordering::Relaxed)
+}
+
+/// The device that a descriptor is, if that is known.
+pub(crate) fn known(fd: c_int) -> Option<Device> {
+    match identity(fds::of(fd)?)? {
+        (identity, FileType::Socket) => TABLES.with(|tables| tables.descriptors.devices.get(&identity))?,
+        _ => None,
+    }
+}
+
+/// The device that a descriptor is: the server is asked if it came from elsewhere.
+pub(crate) fn device(server: &Server, fd: c_int) -> Option<Device> {
+    if let Some(device) = known(fd) {
+        return Some(device);
+    }
+    let socket = fds::of(fd)?;
+    let Held::Device { index, access } = held(socket, server.path())? else { return None };
+    let file = open::which(socket, server.path()).map_err(|error| state::unopened(server, &error)).ok()?;
+    let device = Device { file, index, access };
+    got_device(socket, device);
+    Some(device)
+}
+
+/// What `fstat(2)` is to say of something with this identity and mode.
+#[inline]
+pub(crate) fn node(fd: c_int, device: u64, inode: u64, mode: u32) -> Option<Node> {
+    let is_socket = FileType::from_raw_mode(mode) == FileType::Socket;
+    let may_be_known = PLACES.load(Ordering::Relaxed) & bit(inode) != 0;
+    if !is_socket && !may_be_known {
+        return None;
+    }
+    looked_up(fd, (device, inode), is_socket)
+}
+
+#[cold]
+fn looked_up(fd: c_int, identity: Identity, is_socket: bool) -> Option<Node> {
+    let server = state::server()?;
+    let known = TABLES.with(|tables| tables.descriptors.places.get(&identity))?;
+    let place = match known {
+        Some(place) => place,
+        None if is_socket => match held(fds::of(fd)?, server.path())? {
+            Held::Device { index, .. } => Place::of_device(index),
+            Held::Attribute => return None,
+        },
+        None => return None,
+    };
+    Node::at(&server.tree, &place).ok()
+}
