@@ -98,21 +98,31 @@ pub(crate) fn device(server: &Server, fd: c_int) -> Option<Device> {
     Some(device)
 }
 
-/// What `fstat(2)` is to say of something with this identity and mode.
+/// What the system says of a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) mode: u32,
+    pub(crate) links: u64,
+    pub(crate) bytes: i64,
+}
+
+/// What `fstat(2)` is to say of a descriptor instead.
 #[inline]
-pub(crate) fn node(fd: c_int, device: u64, inode: u64, mode: u32) -> Option<Node> {
-    let is_socket = FileType::from_raw_mode(mode) == FileType::Socket;
-    let may_be_known = PLACES.load(Ordering::Relaxed) & bit(inode) != 0;
+pub(crate) fn node(fd: c_int, seen: Seen) -> Option<Node> {
+    let is_socket = FileType::from_raw_mode(seen.mode) == FileType::Socket;
+    let may_be_known = PLACES.load(Ordering::Relaxed) & bit(seen.inode) != 0;
     if !is_socket && !may_be_known {
         return None;
     }
-    looked_up(fd, (device, inode), is_socket)
+    looked_up(fd, seen, is_socket)
 }
 
 #[cold]
-fn looked_up(fd: c_int, identity: Identity, is_socket: bool) -> Option<Node> {
+fn looked_up(fd: c_int, seen: Seen, is_socket: bool) -> Option<Node> {
     let server = state::server()?;
-    let known = TABLES.with(|tables| tables.descriptors.places.get(&identity))?;
+    let known = TABLES.with(|tables| tables.descriptors.places.get(&(seen.device, seen.inode)))?;
     let place = match known {
         Some(place) => place,
         None if is_socket => match held(fds::of(fd)?, server.path())? {
@@ -121,5 +131,7 @@ fn looked_up(fd: c_int, identity: Identity, is_socket: bool) -> Option<Node> {
         },
         None => return None,
     };
-    Node::at(&server.tree, &place).ok()
+    let node = Node::at(&server.tree, &place).ok()?;
+    // A copy has no name.
+    Some(if seen.links == 0 { node.copied(seen.bytes) } else { node })
 }

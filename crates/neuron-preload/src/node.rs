@@ -30,6 +30,7 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     /// With the bits of the kind.
     pub(crate) mode: u32,
+    size: i64,
     picture: Stat,
 }
 
@@ -70,7 +71,12 @@ impl Node {
             (_, FileType::Symlink) => (Kind::Link, libc::S_IFLNK | permissions),
             _ => (Kind::File, libc::S_IFREG | permissions),
         };
-        Ok(Self { kind, mode, picture })
+        let size = match kind {
+            Kind::File => 4096,
+            Kind::Link => picture.st_size,
+            Kind::Device(_) | Kind::Directory => 0,
+        };
+        Ok(Self { kind, mode, size, picture })
     }
 
     /// Whether all of `wanted` may be done by a user. All belongs to root and its group.
@@ -92,12 +98,11 @@ impl Node {
         self.picture.st_ino
     }
 
-    fn size(&self) -> i64 {
-        match self.kind {
-            Kind::File => 4096,
-            Kind::Link => self.picture.st_size,
-            Kind::Device(_) | Kind::Directory => 0,
-        }
+    /// The same, of a copy that has so many bytes: who asks for the size of an open file may count
+    /// on as many, where sysfs says a page.
+    pub(crate) const fn copied(mut self, bytes: i64) -> Self {
+        self.size = bytes;
+        self
     }
 
     const fn minor(&self) -> Option<u32> {
@@ -115,7 +120,7 @@ impl Node {
         stat.st_nlink = self.picture.st_nlink as _;
         stat.st_mode = self.mode;
         stat.st_rdev = self.minor().map_or(0, |minor| libc::makedev(MAJOR, minor));
-        stat.st_size = self.size();
+        stat.st_size = self.size;
         stat.st_blksize = 4096;
         stat.st_atime = self.picture.st_atime as _;
         stat.st_mtime = self.picture.st_mtime as _;
@@ -135,7 +140,7 @@ impl Node {
         if let Some(minor) = self.minor() {
             (statx.stx_rdev_major, statx.stx_rdev_minor) = (MAJOR, minor);
         }
-        statx.stx_size = self.size().cast_unsigned();
+        statx.stx_size = self.size.cast_unsigned();
         statx.stx_blksize = 4096;
         statx.stx_atime.tv_sec = self.picture.st_atime as _;
         statx.stx_mtime.tv_sec = self.picture.st_mtime as _;

@@ -7,7 +7,7 @@ use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, stat as Stat, statx as 
 use super::{Real, by_path};
 use crate::c::{Out, Text};
 use crate::config;
-use crate::descriptors;
+use crate::descriptors::{self, Seen};
 use crate::node::Node;
 
 fn at(fd: c_int, path: Text, follow: bool, out: Out<Stat>, real: impl FnOnce(Text) -> c_int) -> c_int {
@@ -23,7 +23,14 @@ fn at(fd: c_int, path: Text, follow: bool, out: Out<Stat>, real: impl FnOnce(Tex
 fn of_descriptor(fd: c_int, out: Out<Stat>, result: c_int) -> c_int {
     if result == 0 && config::is_on() {
         out.change(|stat| {
-            if let Some(node) = descriptors::node(fd, stat.st_dev as _, stat.st_ino as _, stat.st_mode) {
+            let seen = Seen {
+                device: stat.st_dev as _,
+                inode: stat.st_ino as _,
+                mode: stat.st_mode,
+                links: stat.st_nlink as _,
+                bytes: stat.st_size,
+            };
+            if let Some(node) = descriptors::node(fd, seen) {
                 *stat = node.stat();
             }
         });
@@ -93,8 +100,14 @@ interpose! {
             let result = Real::statx(fd, path, flags, mask, out);
             if result == 0 && config::is_on() {
                 out.change(|statx| {
-                    let device = libc::makedev(statx.stx_dev_major, statx.stx_dev_minor);
-                    if let Some(node) = descriptors::node(fd, device, statx.stx_ino, statx.stx_mode.into()) {
+                    let seen = Seen {
+                        device: libc::makedev(statx.stx_dev_major, statx.stx_dev_minor),
+                        inode: statx.stx_ino,
+                        mode: statx.stx_mode.into(),
+                        links: statx.stx_nlink.into(),
+                        bytes: statx.stx_size.cast_signed(),
+                    };
+                    if let Some(node) = descriptors::node(fd, seen) {
                         *statx = node.statx();
                     }
                 });
