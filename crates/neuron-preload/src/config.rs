@@ -9,6 +9,9 @@ const UNREAD: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
+/// As `neuron_wire::Address` has it.
+const LONGEST_SOCKET: usize = 107;
+
 static STATE: AtomicU8 = AtomicU8::new(UNREAD);
 static SOCKET: Kept = Kept::new();
 static TREE: Kept = Kept::new();
@@ -26,10 +29,9 @@ impl Kept {
         Self { bytes: [const { AtomicU8::new(0) }; Self::LONGEST], len: AtomicUsize::new(0) }
     }
 
-    /// Keeps an absolute path; false if it is none.
-    fn keep(&self, value: Option<&[u8]>) -> bool {
-        let Some(value) = value.filter(|value| value.first() == Some(&b'/') && value.len() <= Self::LONGEST)
-        else {
+    /// Keeps an absolute path of at most so many bytes; false if it is none.
+    fn keep(&self, value: Option<&[u8]>, longest: usize) -> bool {
+        let Some(value) = value.filter(|value| value.first() == Some(&b'/') && value.len() <= longest) else {
             return false;
         };
         for (place, &byte) in self.bytes.iter().zip(value) {
@@ -56,11 +58,22 @@ pub(crate) fn is_on() -> bool {
 
 #[cold]
 fn read() -> bool {
-    let on =
-        SOCKET.keep(c::variable(c"NEURON_MEM_RUN_SOCKET")) && TREE.keep(c::variable(c"NEURON_MEM_RUN_TREE"));
+    let on = SOCKET.keep(c::variable(c"NEURON_MEM_RUN_SOCKET"), LONGEST_SOCKET)
+        && TREE.keep(c::variable(c"NEURON_MEM_RUN_TREE"), Kept::LONGEST);
     STATE.store(if on { ON } else { OFF }, Ordering::Release);
     on
 }
+
+/// Reads them when the library is loaded: a program may clear its environment.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = {
+    extern "C" fn loaded() {
+        let _on = is_on();
+    }
+    loaded
+};
 
 /// The server's socket.
 pub(crate) fn socket() -> Vec<u8> {

@@ -36,7 +36,8 @@
 //! Out of reach, since they do not call the C library's functions of these names: static programs
 //! and others that make system calls of their own (Go), io_uring, `syscall(3)`; what the C library
 //! does within itself (`ftw`, `fts`, `wordexp`, files opened by `posix_spawn`). `/proc/self/maps`
-//! shows what is really mapped. Links that are not the server's, and lead there, lead to the
+//! shows what is really mapped, `F_GETFL` says that every device is open for both. A set-user-ID
+//! program, and one that is started with an environment without the variables, sees the machine. Links that are not the server's, and lead there, lead to the
 //! machine's. Watches (`inotify`) see the machine.
 //!
 //! # Rules of this crate

@@ -88,6 +88,12 @@ fn directories_are_read_in_every_way() {
 }
 
 #[test]
+fn a_cancelled_thread_a_cleared_environment_and_bad_arguments_are_as_without_the_library() {
+    let Some(server) = part("odd") else { return };
+    assert_eq!(server.log.count("ioctl"), 1);
+}
+
+#[test]
 fn streams_of_the_c_library_read_and_write() {
     let Some(server) = part("streams") else { return };
     server.log.wait(1, "written");

@@ -189,7 +189,7 @@ fn a_copy_of_a_file_has_what_the_file_has() {
     let copy = server.folder().join("copy");
     server.run("cp", &["/sys/module/neuron/version", copy.to_str().unwrap()]);
     assert_eq!(std::fs::read_to_string(copy).unwrap(), "2.27.4.0\n");
-    assert_eq!(server.run("grep", &["-rh", "version", "/sys/module/neuron", "-c"]).lines().count(), 2);
+    assert_eq!(server.run("grep", &["-rl", "27.4", "/sys/module/neuron"]), "/sys/module/neuron/version\n");
     assert_eq!(server.run("head", &["-c", "4", "/sys/module/neuron/version"]), "2.27");
     assert_eq!(server.run("wc", &["-c", "/sys/module/neuron/version"]), "9 /sys/module/neuron/version\n");
 }
@@ -268,6 +268,38 @@ print("ok")
     server.log.wait(1, "written");
     assert_eq!(server.log.count("write sys/devices/virtual/neuron_device/neuron0/reset \"1\""), 1);
     assert_eq!(server.log.count("stray"), 0);
+}
+
+/// On a machine that has devices of its own, which a namespace is made to be.
+#[test]
+fn the_machines_own_devices_are_hidden() {
+    let server = Server::start();
+    let machine = server.folder().join("machine");
+    for folder in ["dev", "module/neuron", "module/other", "class/neuron_device/neuron7"] {
+        std::fs::create_dir_all(machine.join(folder)).unwrap();
+    }
+    for file in ["dev/neuron1", "dev/neuron7", "dev/neurons", "module/neuron/version", "module/neuron/own"] {
+        std::fs::write(machine.join(file), "the machine's").unwrap();
+    }
+    let mount =
+        "cd $0 && mount --bind dev /dev && mount --bind module /sys/module && mount --bind class /sys/class";
+    let look = "ls /dev /sys/module /sys/class /sys/class/neuron_device; cat /sys/module/neuron/version; \
+                [ -e /dev/neuron7 ] || [ -e /sys/module/neuron/own ] || [ -e /sys/class/neuron_device/neuron7 ] || echo hidden";
+    let namespace = |script: &str| {
+        let mut command = server.command("unshare");
+        command.args(["-r", "-m", "bash", "--norc", "-c", script]).arg(&machine);
+        command
+    };
+    if !namespace(mount).output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: namespaces are not to be had");
+        return;
+    }
+    let seen = common::told(&mut namespace(&format!("{mount} && {look}")));
+    assert_eq!(
+        seen,
+        "/dev:\nneuron0\nneuron1\nneurons\n\n/sys/class:\nneuron_device\n\n\
+         /sys/class/neuron_device:\nneuron0\nneuron1\nnode_id_2\n\n/sys/module:\nneuron\nother\n2.27.4.0\nhidden\n"
+    );
 }
 
 #[test]

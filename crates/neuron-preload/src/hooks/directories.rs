@@ -116,7 +116,7 @@ pub(crate) struct Glob {
     functions: [usize; 5],
 }
 
-const GLOB_ALTDIRFUNC: c_int = 1 << 6;
+const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 
 type Failed = Option<unsafe extern "C" fn(Text, c_int) -> c_int>;
 

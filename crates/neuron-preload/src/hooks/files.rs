@@ -35,6 +35,12 @@ interpose! {
     fn openat64(fd: c_int, path: Text, flags: c_int, mode: mode_t) -> c_int {
         at(fd, path, flags, |path| Real::openat64(fd, path, flags, mode))
     }
+    fn __open(path: Text, flags: c_int, mode: mode_t) -> c_int {
+        at(AT_FDCWD, path, flags, |path| Real::__open(path, flags, mode))
+    }
+    fn __open64(path: Text, flags: c_int, mode: mode_t) -> c_int {
+        at(AT_FDCWD, path, flags, |path| Real::__open64(path, flags, mode))
+    }
     fn __open_2(path: Text, flags: c_int) -> c_int {
         at(AT_FDCWD, path, flags, |path| Real::__open_2(path, flags))
     }

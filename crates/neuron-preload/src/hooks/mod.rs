@@ -57,12 +57,13 @@ impl Symbol {
     }
 }
 
-/// Functions of the C library, as they are here and, in [`Real`], as they are there.
+/// Functions of the C library, as they are here and, in [`Real`], as they are there. A thread that is
+/// cancelled while it is in one is unwound.
 macro_rules! interpose {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty $body:block)*) => {$(
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code, reason = "tests have the C library's own"))]
-        unsafe extern "C" fn $name($($arg: $type),*) -> $ret $body
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret $body
 
         impl $crate::hooks::Real {
             #[allow(dead_code, reason = "some are never handed on")]
@@ -74,7 +75,7 @@ macro_rules! interpose {
                     $crate::c::set_errno(libc::ENOSYS);
                     return <$ret as $crate::c::Answer>::FAILED;
                 }
-                type Function = unsafe extern "C" fn($($type),*) -> $ret;
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> $ret;
                 // SAFETY: the C library's function of this name has this prototype, or a variadic
                 // one whose arguments go to the same registers.
                 let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(found) };

@@ -322,6 +322,40 @@ static void streams(void) {
     CHECK(file && !fgets(line, 100, file));
 }
 
+static void *waits(void *path) {
+    open(path, O_RDONLY);
+    return NULL;
+}
+
+/* A thread that is cancelled in one of the functions; an environment that is cleared. */
+static void odd(void) {
+    char path[] = "/tmp/neuron-fifo-XXXXXX";
+    CHECK(mkdtemp(path));
+    char fifo[100];
+    snprintf(fifo, sizeof fifo, "%s/fifo", path);
+    CHECK(mkfifo(fifo, 0600) == 0);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, waits, fifo) == 0);
+    CHECK(pthread_cancel(thread) == 0);
+    void *result;
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(unlink(fifo) == 0 && rmdir(path) == 0);
+    CHECK(clearenv() == 0);
+    asked(open("/dev/neuron0", O_RDWR));
+    struct stat stated;
+    const char *volatile nothing = NULL;
+    FAILS(open(nothing, O_RDONLY), EFAULT);
+    FAILS(open("", O_RDONLY), ENOENT);
+    FAILS(stat("", &stated), ENOENT);
+    FAILS(fstat(-1, &stated), EBADF);
+    FAILS(openat(-1, "neuron0", O_RDONLY), EBADF);
+    char much[PATH_MAX + 100];
+    memset(much, 'x', sizeof much);
+    memcpy(much, "/dev/neuron", 11);
+    much[sizeof much - 1] = 0;
+    FAILS(open(much, O_RDONLY), ENAMETOOLONG);
+}
+
 /* The server is stopped while this waits for a line. */
 static void left(void) {
     int fd = open("/dev/neuron0", O_RDWR);
@@ -351,6 +385,8 @@ int main(int count, char **arguments) {
         directories();
     else if (!strcmp(part, "streams"))
         streams();
+    else if (!strcmp(part, "odd"))
+        odd();
     else if (!strcmp(part, "left"))
         left();
     else
