@@ -7,24 +7,13 @@ mod common;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use common::{Server, is_there, told};
+use common::{Server, compiled};
 
-/// The program, `None` where there is no C compiler. In CI there has to be one.
+/// The program.
 fn program(server: &Server) -> Option<PathBuf> {
-    if !is_there("cc") {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "CI needs a C compiler: install cc");
-        return None;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/program.c");
-    let program = server.folder().join("program");
-    // As distributions build: with checks in the place of some calls.
-    let mut command = Command::new("cc");
-    command.args(["-std=gnu11", "-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-D_GNU_SOURCE"]);
-    command.args(["-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(source);
-    told(&mut command);
-    Some(program)
+    compiled(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/program.c"), server.folder())
 }
 
 /// Runs one part; the server's log afterwards.

@@ -124,12 +124,7 @@ impl Server {
 
     /// A program that sees the server's devices.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", library());
-        command.env("NEURON_MEM_RUN_SOCKET", self.folder().join("socket"));
-        command.env("NEURON_MEM_RUN_TREE", self.tree());
-        command.env("LC_ALL", "C");
-        command
+        command(program, &self.folder().join("socket"), &self.tree())
     }
 
     /// Runs one that has to succeed and say nothing on its standard error.
@@ -141,6 +136,31 @@ impl Server {
     pub(crate) fn bash(&self, script: &str) -> String {
         self.run("bash", &["--norc", "-c", script])
     }
+}
+
+/// A program that sees the devices of a server.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>, socket: &Path, tree: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library());
+    command.env("NEURON_MEM_RUN_SOCKET", socket);
+    command.env("NEURON_MEM_RUN_TREE", tree);
+    command.env("LC_ALL", "C");
+    command
+}
+
+/// A program of C, `None` where there is no compiler. In CI there has to be one.
+pub(crate) fn compiled(source: &Path, folder: &Path) -> Option<PathBuf> {
+    if !is_there("cc") {
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "CI needs a C compiler: install cc");
+        return None;
+    }
+    let program = folder.join("program");
+    // As distributions build: with checks in the place of some calls.
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-D_GNU_SOURCE"]);
+    command.args(["-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(source);
+    told(&mut command);
+    Some(program)
 }
 
 /// What a program writes that succeeds without complaints.
