@@ -22,13 +22,17 @@ pub enum Exit {
     Device = 5,
     /// 6: what was read back from the device differs from the model.
     Mismatch = 6,
+    /// 7: a program left device or host memory behind (`run --fail-on-leak`).
+    Left = 7,
+    /// 127: the program could not be started (`run`).
+    NotStarted = 127,
     /// 130: stopped by SIGINT or SIGTERM.
     Interrupted = 130,
 }
 
 impl Exit {
     /// Every code, in numeric order.
-    pub const ALL: [Exit; 8] = [
+    pub const ALL: [Exit; 10] = [
         Exit::Done,
         Exit::Output,
         Exit::Usage,
@@ -36,6 +40,8 @@ impl Exit {
         Exit::DoesNotFit,
         Exit::Device,
         Exit::Mismatch,
+        Exit::Left,
+        Exit::NotStarted,
         Exit::Interrupted,
     ];
 
@@ -56,6 +62,8 @@ impl Exit {
             Exit::DoesNotFit => "does not fit in device memory",
             Exit::Device => "device or transfer error",
             Exit::Mismatch => "verification mismatch",
+            Exit::Left => "a program left memory behind",
+            Exit::NotStarted => "the program could not be started",
             Exit::Interrupted => "interrupted",
         }
     }
@@ -85,7 +93,7 @@ mod tests {
     #[test]
     fn codes_are_the_published_ones() {
         let codes = Exit::ALL.map(Exit::code);
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 130]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 127, 130]);
     }
 
     #[test]

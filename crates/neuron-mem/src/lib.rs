@@ -5,6 +5,7 @@
 //! - [`load`], [`plan`], [`devices`], [`rings`], [`trace`], [`log`], [`doctor`], [`explain`]: the subcommands;
 //!   [`tree`]: the files of `devices --sysfs`
 //! - [`replay`]: the subcommands `replay` and `diff`
+//! - [`serve`], [`run`]: a machine for other processes, and programs on it
 //! - [`machine`]: where the devices are
 //! - [`model`]: safetensors files, shards and the built-in model, memory-mapped
 //! - [`spread`]: tensors over cores; [`digest`]: comparing what was written with what is read back
@@ -31,6 +32,8 @@ pub mod progress;
 pub mod render;
 pub mod replay;
 pub mod rings;
+pub mod run;
+pub mod serve;
 pub mod shown;
 pub mod trace;
 pub mod tree;

@@ -10,11 +10,11 @@ use neuron_mem::exit::Exit;
 use neuron_mem::failure::Failure;
 use neuron_mem::interrupt::Interrupt;
 use neuron_mem::render::paint::Paint;
-use neuron_mem::{devices, doctor, explain, load, log, plan, replay, rings, trace};
+use neuron_mem::{devices, doctor, explain, load, log, plan, replay, rings, run, serve, trace};
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
-        Ok(()) => Exit::Done.into(),
+    match dispatch(&Cli::parse()) {
+        Ok(code) => code,
         Err(failure) => {
             if !failure.reader_left() {
                 // With standard error gone too there is nobody left to tell.
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Failure> {
+fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     match &cli.command {
         Command::Load(args) => {
@@ -40,6 +40,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(args, Paint::of_stdout(), &mut out)?,
         Command::Replay(args) => replay::run(args, Paint::of_stdout(), &mut out)?,
         Command::Diff(args) => replay::diff(args, &mut out)?,
+        Command::Serve(args) => serve::run(args, &mut out)?,
+        Command::Run(args) => return run::run(args),
         Command::Log(args) => {
             let interrupt = match args.follow {
                 true => Interrupt::install().map_err(|error| Failure::new(Exit::Device, error))?,
@@ -48,5 +50,6 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             log::run(args, &|| interrupt.requested(), &mut out)?;
         }
     }
-    out.flush().map_err(Failure::output)
+    out.flush().map_err(Failure::output)?;
+    Ok(Exit::Done.into())
 }

@@ -3,7 +3,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use neuron_driver::Held;
+pub use neuron_driver::Held;
+pub use neuron_driver::held::{HeldLock, HeldMemory, HeldQueue};
+pub use neuron_driver::pool::Lifespan;
 
 /// What one process left on one device.
 #[derive(Clone, Debug)]

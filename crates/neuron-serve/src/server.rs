@@ -188,9 +188,12 @@ impl Server {
         self.shared.log.lost()
     }
 
-    /// Ends all connections and waits until everything that follows is done.
-    pub fn stop(mut self) {
+    /// Ends all connections, waits until everything that follows is done, and tells what all
+    /// processes left behind, those that were still there too.
+    #[must_use = "what was left behind is told once"]
+    pub fn stop(mut self) -> Vec<Left> {
         self.end();
+        self.shared.ledger.all()
     }
 
     fn end(&mut self) {

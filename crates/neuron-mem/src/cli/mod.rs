@@ -4,6 +4,7 @@
 pub mod cores;
 pub mod plan;
 pub mod replay;
+pub mod serve;
 pub mod size;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ pub use cores::CoreSelection;
 pub use neuron_ndl::environment::DEFAULT_INSTANCE;
 pub use plan::{Era, Placement, PlanArgs};
 pub use replay::{DiffArgs, ReplayArgs};
+pub use serve::{RunArgs, ServeArgs};
 pub use size::ByteSize;
 
 use neuron_ndl::environment::BackendName;
@@ -50,6 +52,10 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Run a trace of allocations against the driver's pools, or others: does it fit, who fills them, what if
     Replay(ReplayArgs),
+    /// Serve a machine without hardware to other processes, over a socket
+    Serve(ServeArgs),
+    /// Run a program on a machine without hardware: it sees /dev/neuronN and /sys as on an instance
+    Run(RunArgs),
     /// Compare what two traces, usage logs or reports hold: what grew, shrank, moved, appeared, is there twice
     Diff(DiffArgs),
 }
@@ -57,7 +63,8 @@ pub enum Command {
 /// Where devices are, for every command that uses one.
 #[derive(Debug, Clone, Default, Args)]
 pub struct MachineArgs {
-    /// Where devices are: `software`, a machine without hardware, or `kernel`, those of this machine
+    /// Where devices are: `software`, a machine without hardware, `kernel`, those of this machine, or `unix:PATH`,
+    /// those of `neuron-mem serve`
     /// [default: NEURON_MEM_BACKEND, or software]
     #[arg(long, value_name = "NAME")]
     pub backend: Option<BackendName>,
@@ -403,12 +410,27 @@ mod tests {
                 | Command::Explain(_)
                 | Command::Plan(_)
                 | Command::Replay(_)
+                | Command::Serve(_)
+                | Command::Run(_)
                 | Command::Diff(_) => {
                     unreachable!("not asked for")
                 }
             };
             assert_eq!(machine.backend, Some(BackendName::Kernel), "{command:?}");
         }
+    }
+
+    #[test]
+    fn everything_from_the_program_on_is_the_programs() {
+        let words = ["neuron-mem", "run", "--fault", "alloc:7", "--", "python3", "-c", "x", "--fault"];
+        for words in [&words[..], &[&words[..4], &words[5..]].concat()] {
+            let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not run") };
+            assert_eq!((args.program.len(), args.fault.len(), args.fail_on_leak), (4, 1, false));
+        }
+        let refused = |words: &[&str]| Cli::try_parse_from(words).unwrap_err().kind();
+        let kind = refused(&["neuron-mem", "run", "--socket", "s", "--fault", "alloc:1", "--", "x"]);
+        assert_eq!(kind, ErrorKind::ArgumentConflict, "a server's faults are its own");
+        assert_eq!(refused(&["neuron-mem", "run"]), ErrorKind::MissingRequiredArgument);
     }
 
     #[test]
@@ -423,6 +445,8 @@ mod tests {
             &["log", "--help"],
             &["explain", "--help"],
             &["plan", "--help"],
+            &["serve", "--help"],
+            &["run", "--help"],
         ] {
             let error = Cli::try_parse_from(["neuron-mem"].iter().chain(args)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DisplayHelp);
