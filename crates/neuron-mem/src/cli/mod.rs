@@ -365,7 +365,7 @@ mod tests {
             &["--cores="],
             &["--transfer=magic"],
             &["--backend=hardware"],
-            &["--backend=unix:/run/x"],
+            &["--backend=unix:"],
             &["--device=-1"],
             &["--seed=x"],
             &["a", "b"],
