@@ -21,10 +21,37 @@
 //! What the commands *do* with the arguments, and which errno they answer, is not here: that is the
 //! driver's business. The command words are in [`crate::cmd`].
 
+/// Where the bytes of a struct are, for who writes the same struct down in another language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Name of the struct.
+    pub name: &'static str,
+    /// Its bytes.
+    pub size: usize,
+    /// Its fields in order, holes included.
+    pub fields: &'static [Field],
+}
+
+/// One field of a [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Name of the field; a hole's begins with `_`.
+    pub name: &'static str,
+    /// Bytes from the start of the struct.
+    pub offset: usize,
+    /// Its bytes.
+    pub size: usize,
+}
+
+/// Every struct of this module.
+pub fn layouts() -> impl Iterator<Item = &'static Layout> {
+    [memory::LAYOUTS, copy::LAYOUTS, dma::LAYOUTS, discovery::LAYOUTS, control::LAYOUTS].into_iter().flatten()
+}
+
 /// Declares argument structs as the spec's tables write them: `offset => field: type, "meaning";`.
 ///
-/// Adds `repr(C)`, the zerocopy traits, an all-zero `Default`, and compile-time asserts that the struct
-/// has the stated size and every field the stated offset.
+/// Adds `repr(C)`, the zerocopy traits, an all-zero `Default`, compile-time asserts that the struct
+/// has the stated size and every field the stated offset, and `LAYOUTS`.
 macro_rules! abi_struct {
     ($(
         $(#[$meta:meta])*
@@ -56,7 +83,19 @@ macro_rules! abi_struct {
                 concat!("offset of ", stringify!($name), "::", stringify!($field)),
             ); )*
         };
-    )*};
+    )*
+
+        /// The structs of this file.
+        pub(super) const LAYOUTS: &[super::Layout] = &[$( super::Layout {
+            name: stringify!($name),
+            size: $size,
+            fields: &[$( super::Field {
+                name: stringify!($field),
+                offset: $offset,
+                size: core::mem::size_of::<$ty>(),
+            } ),*],
+        } ),*];
+    };
 }
 
 mod control;
