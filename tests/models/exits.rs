@@ -152,3 +152,25 @@ fn reopen() {
 fn a_file_opened_while_the_last_one_closes_keeps_what_it_gets() {
     explore_evenly(100, reopen);
 }
+
+/// A server ends a file's process from two threads, while the process has another file.
+fn exit_twice() {
+    let rig = Rig::new(Generation::V2, 0b1);
+    let (held, open) = (Arc::new(Process::open(&rig, 100)), Process::open(&rig, 100));
+    let (ring, handle) = open.chunk(RING_BYTES, 0);
+    bind(&rig.device, 0, 2, &ring, open.pid);
+    let ends = [0; 2].map(|_| Arc::clone(&held)).map(|held| thread::spawn(move || held.file.exit()));
+    ends.into_iter().for_each(|thread| thread.join().unwrap());
+    drop(held);
+    assert!(rig.device.pools().lookup(handle).is_ok(), "one file ended its process twice");
+    is_bound(&rig.device, 0, 2, &ring, open.pid);
+    drop((ring, open));
+    is_gone(&rig, 0, 2);
+    rig.all_is_back();
+    rig.end();
+}
+
+#[test]
+fn a_file_that_is_ended_from_two_threads_ends_once() {
+    explore_evenly(100, exit_twice);
+}
