@@ -10,7 +10,7 @@ use neuron_ndl::software::ServedFile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::leaks::{Ledger, Left};
+use crate::leaks::Ledger;
 use crate::process::Process;
 
 /// An open device file. Dropping it closes it.
@@ -32,15 +32,8 @@ impl File {
 
     /// Writes down what its process leaves with it.
     fn account(&self, ledger: &Ledger) {
-        match self.served.driver().leaving() {
-            Some(held) if !held.is_empty() => ledger.add(Left {
-                pid: self.opener.pid(),
-                name: self.opener.name().to_owned(),
-                device: self.device(),
-                held,
-            }),
-            _ => {}
-        }
+        let Some(held) = self.served.driver().leaving() else { return };
+        ledger.add(self.opener.pid(), self.opener.name(), self.device(), held);
     }
 
     fn has_ended(&self) -> bool {
