@@ -1,14 +1,15 @@
-//! The system calls themselves: the one place of this backend that is `unsafe`.
+//! The system calls themselves: the one place of this backend that is `unsafe`. They are the C
+//! library's functions, so that a library which is loaded before it can answer them, as that of
+//! `neuron-mem run` does.
 
-use std::ffi::c_void;
-use std::os::fd::OwnedFd;
+use std::ffi::{CString, c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 
 use neuron_abi::errno::Errno;
-use rustix::fs::{Access, Mode, OFlags};
-use rustix::ioctl::{Ioctl, IoctlOutput, Opcode};
-use rustix::mm::{MapFlags, ProtFlags};
 use vm_memory::MmapRegion;
 
 use super::syscalls::{Node, Syscalls};
@@ -20,38 +21,60 @@ pub(super) struct System;
 /// A node's descriptor.
 struct Fd(OwnedFd);
 
+/// The value of a call that says -1 when it failed.
+fn returned(value: c_int) -> Result<c_int, Errno> {
+    if value == -1 { Err(last_error()) } else { Ok(value) }
+}
+
+fn last_error() -> Errno {
+    io::Error::last_os_error().raw_os_error().and_then(Errno::new).unwrap_or(Errno::EIO)
+}
+
+/// A path for C; one with a zero in it is nowhere.
+fn for_c(path: &Path) -> Result<CString, Errno> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::ENOENT)
+}
+
 impl Syscalls for System {
     fn exists(&self, path: &Path) -> bool {
-        rustix::fs::access(path, Access::EXISTS).is_ok()
+        let Ok(path) = for_c(path) else { return false };
+        // SAFETY: the path ends with a zero and outlives the call.
+        unsafe { libc::access(path.as_ptr(), libc::F_OK) == 0 }
     }
 
     fn open(&self, path: &Path, lane: Lane) -> Result<Box<dyn Node>, Errno> {
         let mode = match lane {
-            Lane::Full => OFlags::RDWR,
-            Lane::ReadOnly => OFlags::RDONLY,
-            Lane::Misc => OFlags::WRONLY,
+            Lane::Full => libc::O_RDWR,
+            Lane::ReadOnly => libc::O_RDONLY,
+            Lane::Misc => libc::O_WRONLY,
         };
-        let fd = rustix::fs::open(path, mode | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?;
-        Ok(Box::new(Fd(fd)))
+        let path = for_c(path)?;
+        // SAFETY: the path ends with a zero and outlives the call.
+        let fd = returned(unsafe { libc::open(path.as_ptr(), mode | libc::O_CLOEXEC) })?;
+        // SAFETY: it has just been opened, and nobody else knows it.
+        Ok(Box::new(Fd(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 }
 
 impl Node for Fd {
     unsafe fn ioctl(&self, word: u32, argument: &mut [u8]) -> Result<i32, Errno> {
-        let call = Call { word, argument: argument.as_mut_ptr().cast() };
+        let argument = argument.as_mut_ptr();
         // SAFETY: the caller promises that `argument` is as long as the command's structure and
         // that addresses inside are valid; the node is a device's, or refuses the word.
-        unsafe { rustix::ioctl::ioctl(&self.0, call) }.map_err(errno)
+        returned(unsafe { libc::ioctl(self.0.as_raw_fd(), word as libc::Ioctl, argument) })
     }
 
     fn mmap(&self, offset: u64, bytes: usize, writable: bool) -> Result<Mapping, Errno> {
-        let write = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
-        let protection = ProtFlags::READ | write;
+        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+        let (fd, flags) = (self.0.as_raw_fd(), libc::MAP_SHARED);
+        // The bits are the cookie's, whatever they say as a signed number.
+        let offset = offset.cast_signed();
         // SAFETY: the kernel chooses an address that nothing else is at.
-        let mapped =
-            unsafe { rustix::mm::mmap(null_mut(), bytes, protection, MapFlags::SHARED, &self.0, offset) };
-        let pages = Pages { address: mapped.map_err(errno)?, bytes };
-        let (protection, flags) = (protection.bits().cast_signed(), MapFlags::SHARED.bits().cast_signed());
+        let address = unsafe { libc::mmap(null_mut(), bytes, protection, flags, fd, offset) };
+        if address == libc::MAP_FAILED {
+            return Err(last_error());
+        }
+        let pages = Pages { address, bytes };
         // SAFETY: the pages are mapped as said until `pages`, which the mapping holds, is dropped
         // after the region.
         let region = unsafe { MmapRegion::build_raw(pages.address.cast(), bytes, protection, flags) };
@@ -76,43 +99,14 @@ impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: mapped by `mmap` above, and its region is gone. It cannot fail: the range is
         // one that was mapped.
-        let _unmapped = unsafe { rustix::mm::munmap(self.address, self.bytes) };
+        let _unmapped = unsafe { libc::munmap(self.address, self.bytes) };
     }
-}
-
-/// An ioctl of any word, whose return value is kept: the shipped driver returns positive
-/// numbers on failure.
-struct Call {
-    word: u32,
-    argument: *mut c_void,
-}
-
-// SAFETY: the word is the caller's, who promises that the pointer is what it takes; the output
-// is the return value, and no memory is read to make it.
-unsafe impl Ioctl for Call {
-    type Output = i32;
-    const IS_MUTATING: bool = true;
-
-    fn opcode(&self) -> Opcode {
-        Opcode::from(self.word)
-    }
-
-    fn as_ptr(&mut self) -> *mut c_void {
-        self.argument
-    }
-
-    unsafe fn output_from_ptr(out: IoctlOutput, _: *mut c_void) -> rustix::io::Result<i32> {
-        Ok(out)
-    }
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::new(error.raw_os_error()).unwrap_or(Errno::EIO)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::OFlags;
     use std::os::fd::AsFd;
     use vm_memory::Bytes;
 
