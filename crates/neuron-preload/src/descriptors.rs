@@ -38,8 +38,10 @@ pub(crate) struct Descriptors {
 
 /// Whether any device is known.
 static DEVICES: AtomicBool = AtomicBool::new(false);
-/// A bit for the last six of the inode of each place.
-static PLACES: AtomicU64 = AtomicU64::new(0);
+/// Whether the program got a copy of an attribute: a file without a name, of which there are few.
+static COPIES: AtomicBool = AtomicBool::new(false);
+/// A bit for the last six of the inode of all else that it got.
+static PICTURED: AtomicU64 = AtomicU64::new(0);
 
 impl Descriptors {
     pub(crate) const fn new() -> Self {
@@ -51,22 +53,26 @@ const fn bit(inode: u64) -> u64 {
     1 << (inode % 64)
 }
 
-/// Identity and type of what a descriptor leads to.
-fn identity(fd: impl AsFd) -> Option<(Identity, FileType)> {
+/// Identity of a socket; `None` of anything else.
+fn socket(fd: impl AsFd) -> Option<Identity> {
     let stat = rustix::fs::fstat(fd).ok()?;
-    Some(((stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))
+    (FileType::from_raw_mode(stat.st_mode) == FileType::Socket).then_some((stat.st_dev, stat.st_ino))
 }
 
 /// The program gets a descriptor for a place.
 pub(crate) fn got(fd: impl AsFd, place: &Place) {
-    let Some((identity, _)) = identity(fd) else { return };
-    PLACES.fetch_or(bit(identity.1), Ordering::Relaxed);
-    TABLES.with(|tables| tables.descriptors.places.put(identity, place.clone()));
+    let Ok(stat) = rustix::fs::fstat(fd) else { return };
+    if stat.st_nlink == 0 {
+        COPIES.store(true, Ordering::Relaxed);
+    } else {
+        PICTURED.fetch_or(bit(stat.st_ino), Ordering::Relaxed);
+    }
+    TABLES.with(|tables| tables.descriptors.places.put((stat.st_dev, stat.st_ino), place.clone()));
 }
 
 /// The program gets an open device.
 pub(crate) fn got_device(fd: impl AsFd, device: Device) {
-    let Some((identity, _)) = identity(fd) else { return };
+    let Some(identity) = socket(fd) else { return };
     TABLES.with(|tables| tables.descriptors.devices.put(identity, device));
     DEVICES.store(true, Ordering::Relaxed);
 }
@@ -79,22 +85,23 @@ pub(crate) fn has_devices() -> bool {
 
 /// The device that a descriptor is, if that is known.
 pub(crate) fn known(fd: c_int) -> Option<Device> {
-    match identity(fds::of(fd)?)? {
-        (identity, FileType::Socket) => TABLES.with(|tables| tables.descriptors.devices.get(&identity))?,
-        _ => None,
-    }
+    known_as(socket(fds::of(fd)?)?)
+}
+
+fn known_as(identity: Identity) -> Option<Device> {
+    TABLES.with(|tables| tables.descriptors.devices.get(&identity))?
 }
 
 /// The device that a descriptor is: the server is asked if it came from elsewhere.
 pub(crate) fn device(server: &Server, fd: c_int) -> Option<Device> {
-    if let Some(device) = known(fd) {
+    let fd = fds::of(fd)?;
+    if let Some(device) = known_as(socket(fd)?) {
         return Some(device);
     }
-    let socket = fds::of(fd)?;
-    let Held::Device { index, access } = held(socket, server.path())? else { return None };
-    let file = open::which(socket, server.path()).map_err(|error| state::unopened(server, &error)).ok()?;
+    let Held::Device { index, access } = held(fd, server.path())? else { return None };
+    let file = open::which(fd, server.path()).map_err(|error| state::unopened(server, &error)).ok()?;
     let device = Device { file, index, access };
-    got_device(socket, device);
+    got_device(fd, device);
     Some(device)
 }
 
@@ -112,7 +119,10 @@ pub(crate) struct Seen {
 #[inline]
 pub(crate) fn node(fd: c_int, seen: Seen) -> Option<Node> {
     let is_socket = FileType::from_raw_mode(seen.mode) == FileType::Socket;
-    let may_be_known = PLACES.load(Ordering::Relaxed) & bit(seen.inode) != 0;
+    let may_be_known = match seen.links {
+        0 => COPIES.load(Ordering::Relaxed),
+        _ => PICTURED.load(Ordering::Relaxed) & bit(seen.inode) != 0,
+    };
     if !is_socket && !may_be_known {
         return None;
     }

@@ -19,10 +19,10 @@ struct Served {
 }
 
 impl Served {
-    fn new(memory_by_socket: bool) -> Self {
+    fn new(instance: &str, memory_by_socket: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = Address::new(folder.path().join("socket")).unwrap();
-        let options = Options { memory_by_socket, ..Options::new("trn2.48xlarge", address) };
+        let options = Options { memory_by_socket, ..Options::new(instance, address) };
         Self { server: Server::start(options).unwrap(), folder }
     }
 
@@ -36,17 +36,17 @@ impl Served {
 }
 
 #[test]
-fn programs_look_around_on_a_machine_of_sixteen_devices() {
-    let served = Served::new(false);
+fn programs_look_around_on_a_machine_of_six_devices() {
+    let served = Served::new("inf2.24xlarge", false);
     assert_eq!(
         served.bash("ls -d /dev/neuron* | wc -l; ls /sys/class/neuron_device | grep -c neuron"),
-        "16\n16\n"
+        "6\n6\n"
     );
     assert_eq!(served.bash("cat /sys/module/neuron/version"), "2.27.4.0\n");
     assert_eq!(
         served
             .bash("cd /sys/class/neuron_device/neuron3; cat info/architecture/device_name reset core_count"),
-        "Trainium2\n1\n8"
+        "Inferentia2\n1\n2"
     );
     assert_eq!(
         served.bash(
@@ -58,18 +58,18 @@ fn programs_look_around_on_a_machine_of_sixteen_devices() {
     let files =
         "find /sys/devices/virtual/neuron_device /sys/module/neuron /sys/class/neuron_device/ -type f";
     let count: usize = served.bash(&format!("{files} | wc -l")).trim().parse().unwrap();
-    assert!(count > 16 * 8 * 70, "{count}");
+    assert!(count > 6 * 2 * 70, "{count}");
     // Every file can be read.
     assert_eq!(
         served.bash(
-            "find -L /sys/class/neuron_device/neuron15 -maxdepth 9 -type f -exec cat {} + | wc -l > /dev/null"
+            "find -L /sys/class/neuron_device/neuron5 -maxdepth 9 -type f -exec cat {} + | wc -l > /dev/null"
         ),
         ""
     );
 }
 
 fn client(memory_by_socket: bool) {
-    let served = Served::new(memory_by_socket);
+    let served = Served::new("trn2.3xlarge", memory_by_socket);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/served.c");
     let Some(program) = compiled(&source, served.folder.path()) else { return };
     told(&mut served.command(program));
