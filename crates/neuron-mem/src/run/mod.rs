@@ -4,12 +4,14 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`library`] | where `libneuron_preload.so` is |
+//! | [`program`] | whether a program takes a library that is loaded before it |
 //! | [`left`] | what programs left behind, as text |
 //!
 //! Serving is [`neuron_serve`]'s, what the program sees `neuron-preload`'s.
 
 pub mod left;
 pub mod library;
+pub mod program;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
