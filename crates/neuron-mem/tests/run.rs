@@ -184,6 +184,23 @@ fn the_exit_code_is_the_programs() {
 }
 
 #[test]
+fn a_program_that_would_see_the_machines_own_devices_is_refused() {
+    let folder = Folder::new();
+    if !has("cc") {
+        return;
+    }
+    let (source, program) = (folder.raw("main.c", b"int main(void) { return 0; }"), folder.join("program"));
+    let compiled = Command::new("cc").args(["-static", "-o"]).arg(&program).arg(&source).status().unwrap();
+    if !compiled.success() {
+        println!("skipped: the C compiler makes no static programs here");
+        return;
+    }
+    let refused = run("", &[program.to_str().unwrap()]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(Exit::NotStarted.code().into()));
+    assert!(text(&refused.stderr).contains("is statically linked"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_signal_that_ends_the_run_ends_the_program_first() {
     let mut run = run("", &["sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 1; done"]);
     let mut child = run.stdout(std::process::Stdio::piped()).spawn().unwrap();

@@ -50,6 +50,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let library = library::find()?;
     let (name, arguments) =
         args.program.split_first().ok_or_else(|| Failure::new(Exit::Usage, "no program"))?;
+    program::check(name).map_err(|error| Failure::new(Exit::NotStarted, error))?;
     let machine = Machine::choose(args)?;
     let mut command = Command::new(name);
     command
