@@ -139,12 +139,27 @@ fn faults_strike_where_they_are_asked_for() {
         ("alloc:1=EBUSY", "Device or resource busy"),
         ("copy:1=EIO", "Input/output error"),
         ("copy:1=abort", "MEM_COPY"),
+        ("copy:1=timeout", "MEM_COPY"),
         ("hbm-bytes=16M", "Cannot allocate memory"),
     ] {
         let failed = run(&format!("--fault {fault}"), &[program]).output().unwrap();
         assert_eq!(failed.status.code(), Some(1), "{fault}: {}", text(&failed.stdout));
         assert!(text(&failed.stderr).contains(word), "{fault}: {}", text(&failed.stderr));
     }
+}
+
+#[test]
+fn our_own_commands_meet_the_same_faults() {
+    let program = env!("CARGO_BIN_EXE_neuron-mem");
+    let load = |fault: &str| run(&format!("--fault {fault}"), &[program, "load"]).output().unwrap();
+    let lost = load("copy:3=timeout");
+    assert_eq!(lost.status.code(), Some(Exit::Device.code().into()), "{}", text(&lost.stderr));
+    assert!(text(&lost.stderr).contains("everything allocated was freed"), "{}", text(&lost.stderr));
+    let small = load("hbm-bytes=32M");
+    assert_eq!(small.status.code(), Some(Exit::DoesNotFit.code().into()), "{}", text(&small.stderr));
+    // The report reckons with the part's size, so it has to find what is missing of it.
+    let told = text(&small.stderr);
+    assert!(told.contains("are not this process") && !told.contains("try again"), "{told}");
 }
 
 #[test]

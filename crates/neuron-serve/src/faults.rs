@@ -4,7 +4,7 @@
 //! | fault | what happens |
 //! |---|---|
 //! | `alloc:N` | allocation N of the machine, counted from 1, is refused with ENOMEM; `alloc:N=ERRNO` with another |
-//! | `copy:N=timeout` | copy N goes unnoticed by its engine, so the driver waits and gives up |
+//! | `copy:N=timeout` | from copy N on the device's engines do nothing until a copy, or the wait for one, has failed: the driver waits and gives up |
 //! | `copy:N=abort` | copy N fails in the engine |
 //! | `copy:N=ERRNO` | copy N is refused |
 //! | `hbm-bytes=SIZE` | each HBM has so much memory, `4G`, `512M`, or bytes |
@@ -18,11 +18,12 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_ndl::software::{FaultPlan, Machine};
-use neuron_softdev::fault::{DATA_BYTES, Fault, Place, When};
+use neuron_softdev::fault::{DATA_BYTES, Fault, FaultId, Place, When};
 
 /// Commands that allocate.
 const ALLOCATIONS: [u8; 2] = [cmd::MEM_ALLOC.nr(), cmd::MEM_ALLOC_V2.nr()];
@@ -68,7 +69,7 @@ pub enum Wanted {
 /// What happens to a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFault {
-    /// The engine does not notice it.
+    /// The engines of its device do nothing until the driver has given up.
     Timeout,
     /// It fails in the engine.
     Abort,
@@ -162,6 +163,13 @@ pub(crate) struct Faults {
     allocations: AtomicU64,
     copies: AtomicU64,
     struck: AtomicU64,
+    /// Hangs by device, until a copy has failed.
+    hanging: Mutex<Vec<(u8, FaultId)>>,
+}
+
+/// Whether a command copies, or waits for a copy.
+fn ends_a_copy(nr: u8) -> bool {
+    COPIES.contains(&nr) || nr == cmd::MEM_COPY_ASYNC_WAIT.nr()
 }
 
 impl Faults {
@@ -193,7 +201,7 @@ impl Faults {
         } else if COPIES.contains(&nr) {
             let turn = self.copies.fetch_add(1, Ordering::Relaxed) + 1;
             self.wanted.iter().find_map(|wanted| match wanted {
-                Wanted::Copy { nth, how } if *nth == turn => Some(copy(machine, device, *how)),
+                Wanted::Copy { nth, how } if *nth == turn => Some(self.copy(machine, device, *how)),
                 Wanted::Random { seed, of } if chance(!*seed, turn, *of) => Some(Err(Errno::EIO)),
                 _ => None,
             })
@@ -205,19 +213,38 @@ impl Faults {
         }
         struck.unwrap_or(Ok(()))
     }
-}
 
-/// Sees to it that the next copy of a device goes wrong, or refuses it.
-fn copy(machine: &Machine, device: u8, how: CopyFault) -> Result<(), Errno> {
-    let (when, place) = (When::nth(1), Place::default());
-    let fault = match how {
-        CopyFault::Timeout => Fault::DroppedKick { when, place },
-        CopyFault::Abort => Fault::Abort { when, place, min: DATA_BYTES },
-        CopyFault::Errno(errno) => return Err(errno),
-    };
-    let device = machine.device(device).map_err(|_| Errno::ENODEV)?;
-    device.faults().add(fault);
-    Ok(())
+    /// Sees to it that the next copy of a device goes wrong, or refuses it.
+    fn copy(&self, machine: &Machine, device: u8, how: CopyFault) -> Result<(), Errno> {
+        let faults = |device| machine.device(device).map_err(|_| Errno::ENODEV);
+        match how {
+            CopyFault::Timeout => {
+                let id = faults(device)?.faults().add(Fault::Hang { nth: 1, engine: None });
+                self.hanging.lock().unwrap_or_else(PoisonError::into_inner).push((device, id));
+            }
+            CopyFault::Abort => {
+                let (when, place) = (When::nth(1), Place::default());
+                faults(device)?.faults().add(Fault::Abort { when, place, min: DATA_BYTES });
+            }
+            CopyFault::Errno(errno) => return Err(errno),
+        }
+        Ok(())
+    }
+
+    /// A command failed: if that was what a hang was for, the engines go on.
+    pub(crate) fn failed(&self, machine: &Machine, device: u8, word: u32) {
+        if self.wanted.is_empty() || !ends_a_copy(cmd::nr_of(word)) {
+            return;
+        }
+        self.hanging.lock().unwrap_or_else(PoisonError::into_inner).retain(|&(of, id)| {
+            if of == device
+                && let Ok(device) = machine.device(device)
+            {
+                device.faults().remove(id);
+            }
+            of != device
+        });
+    }
 }
 
 /// Whether number `turn` of the sequence from `seed` is one in `of` (SplitMix64).

@@ -102,6 +102,9 @@ fn ioctl(shared: &Shared, process: &Process, file: &File, request: &Request) -> 
         Err(_) if takes(word) && settle(shared) => call(),
         answered => answered,
     };
+    if answered.is_err() {
+        shared.faults.failed(&shared.machine, file.device(), word);
+    }
     answered.map(|descriptor| Outcome { descriptor, ..Outcome::default() })
 }
 

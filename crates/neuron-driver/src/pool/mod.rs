@@ -42,7 +42,8 @@ pub struct PoolParams {
     /// Bytes that each HBM has to give at most, as a smaller part: rounded down to the page,
     /// and the part's own if it is more. The firmware's reserve and the small pool are of
     /// them, and the main pool ends earlier. Only memory that is given out is less: address
-    /// checks, BAR4 and `RESOURCE_MMAP_INFO` stay the part's. Ours, no parameter of the shipped
+    /// checks, BAR4 and `RESOURCE_MMAP_INFO` stay the part's, and the chunk dump shows what is
+    /// kept back as memory of the driver. Ours, no parameter of the shipped
     /// driver.
     pub hbm_bytes: Option<u64>,
 }

@@ -32,6 +32,7 @@ pub struct Pools {
     handles: Mutex<HandleTable>,
     next_id: AtomicU64,
     fault: Fault,
+    params: PoolParams,
 }
 
 /// Whose list a chunk is on.
@@ -158,6 +159,7 @@ impl Pools {
             handles: Mutex::default(),
             next_id: AtomicU64::new(1),
             fault: Fault::default(),
+            params: *params,
         };
         for (channel, hbm) in geometry.hbm.iter().enumerate() {
             let reserve = pools.allocate(Request {
@@ -345,14 +347,20 @@ impl Pools {
         (pa - chunk.pa < chunk.size).then_some(chunk)
     }
 
-    /// (address, bytes, category) of the device chunks of a channel, by address.
+    /// (address, bytes, category) of the device chunks of a channel, by address. What
+    /// [`PoolParams::hbm_bytes`] keeps back is one of the driver's, so that who reckons with the
+    /// part's size finds it.
     pub fn device_chunks(&self, channel: u32) -> Vec<(u64, u64, u32)> {
         let chunks: Vec<_> = self.core.state().tree.values().filter_map(Weak::upgrade).collect();
-        chunks
-            .iter()
-            .filter(|chunk| chunk.is_device() && chunk.channel() == channel)
-            .map(|chunk| (chunk.pa(), chunk.size(), chunk.category()))
-            .collect()
+        let own = chunks.iter().filter(|chunk| chunk.is_device() && chunk.channel() == channel);
+        let own = own.map(|chunk| (chunk.pa(), chunk.size(), chunk.category()));
+        let hbm = self.core.geometry.hbm.get(channel as usize);
+        let kept = hbm.and_then(|hbm| {
+            let given = self.params.channel_bytes(hbm.size);
+            let kept = (hbm.base + given, hbm.size - given, Category::NcdevDevice as u32);
+            (kept.1 > 0).then_some(kept)
+        });
+        own.chain(kept).collect()
     }
 
     /// What `look` sees of each chunk that a process allocated and did not free, for itself or

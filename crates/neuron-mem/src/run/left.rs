@@ -1,6 +1,6 @@
 //! What programs left behind, as text: by process and device, then by what it was for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use neuron_abi::memory::{Category, MemLocation};
@@ -23,13 +23,15 @@ pub fn text(running: &[(i32, String)], left: &[Left]) -> String {
 }
 
 fn process_left(text: &mut String, left: &Left) {
-    let mut blocks: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    let mut blocks: BTreeMap<_, Blocks> = BTreeMap::new();
     let mut others = Vec::new();
     for held in &left.held {
         match held {
             Held::Memory(memory) => {
-                let entry = blocks.entry(Purpose::of(memory)).or_default();
-                *entry = (entry.0 + 1, entry.1 + memory.size);
+                let blocks = blocks.entry(Purpose::of(memory)).or_default();
+                blocks.count += 1;
+                blocks.bytes += memory.size;
+                blocks.cores.insert(memory.core);
             }
             Held::Queue(queue) => others.push(format!("queue {} of engine {}", queue.queue, queue.engine)),
             Held::CoreLock(lock) => others.push(format!("the lock of core {}", lock.core)),
@@ -37,9 +39,9 @@ fn process_left(text: &mut String, left: &Left) {
     }
     let sum = |device: bool| {
         let of = blocks.iter().filter(move |(purpose, _)| purpose.hbm.is_some() == device);
-        of.map(|(_, (_, bytes))| bytes).sum::<u64>()
+        of.map(|(_, blocks)| blocks.bytes).sum::<u64>()
     };
-    let count: u64 = blocks.values().map(|(count, _)| count).sum();
+    let count: u64 = blocks.values().map(|blocks| blocks.count).sum();
     let Left { pid, name, device, .. } = left;
     let _ = writeln!(
         text,
@@ -48,14 +50,16 @@ fn process_left(text: &mut String, left: &Left) {
         exact_and_human(sum(true)),
         exact_and_human(sum(false)),
     );
-    for (purpose, (count, bytes)) in &blocks {
+    for (purpose, Blocks { count, bytes, cores }) in &blocks {
         let place = match purpose.hbm {
             Some(hbm) => format!("HBM {hbm}"),
             None => "host".to_owned(),
         };
-        let (core, owner) = (purpose.core, &purpose.owner);
+        let cores: Vec<_> = cores.iter().map(u32::to_string).collect();
+        let s = if cores.len() == 1 { "" } else { "s" };
+        let (cores, owner) = (cores.join(", "), &purpose.owner);
         let (count, bytes) = (plural(*count, "block"), exact_and_human(*bytes));
-        let _ = writeln!(text, "  {place}, core {core}: {owner}, {count}, {bytes}");
+        let _ = writeln!(text, "  {place}, core{s} {cores}: {owner}, {count}, {bytes}");
     }
     for other in others {
         let _ = writeln!(text, "  {other}");
@@ -63,10 +67,17 @@ fn process_left(text: &mut String, left: &Left) {
 }
 
 /// Blocks that are told of together.
+#[derive(Debug, Default)]
+struct Blocks {
+    count: u64,
+    bytes: u64,
+    cores: BTreeSet<u32>,
+}
+
+/// What they have in common.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Purpose {
     hbm: Option<u32>,
-    core: u32,
     owner: String,
 }
 
@@ -76,7 +87,7 @@ impl Purpose {
         // As sysfs counts it.
         let node = Category::accounted(memory.category, on_host).sysfs_node();
         let owner = node.rsplit_once('/').map_or(node, |(_, owner)| owner).replace('_', " ");
-        Self { hbm: memory.hbm, core: memory.core, owner }
+        Self { hbm: memory.hbm, owner }
     }
 }
 
@@ -98,15 +109,16 @@ mod tests {
             memory(Some(0), 0, Category::TensorsDevice, 1 << 20),
             memory(Some(1), 1, Category::CodeDevice, 4096),
             memory(None, 0, Category::NcdevHost, 2 << 20),
+            memory(None, 3, Category::NcdevHost, 2 << 20),
         ];
         let left = Left { pid: 42, name: "python3".to_owned(), device: 3, held };
         let text = text(&[(43, "sleep".to_owned())], &[left]);
         assert_eq!(
             text,
             "neuron-mem run: sleep (43) still runs and has devices open, which end now\n\
-             neuron-mem run: python3 (42) left on neuron3: 4 blocks, 2,101,248 B (2.0 MiB) of device memory, \
-             2,097,152 B (2.0 MiB) of host memory\n\
-             \x20 host, core 0: driver memory, 1 block, 2,097,152 B (2.0 MiB)\n\
+             neuron-mem run: python3 (42) left on neuron3: 5 blocks, 2,101,248 B (2.0 MiB) of device memory, \
+             4,194,304 B (4.0 MiB) of host memory\n\
+             \x20 host, cores 0, 3: driver memory, 2 blocks, 4,194,304 B (4.0 MiB)\n\
              \x20 HBM 0, core 0: tensors, 2 blocks, 2,097,152 B (2.0 MiB)\n\
              \x20 HBM 1, core 1: model code, 1 block, 4,096 B (4.0 KiB)\n"
         );
