@@ -283,6 +283,22 @@ mod tests {
         assert_eq!(folder.checked("far"), Ok(()));
     }
 
+    /// Only root can give files away.
+    #[test]
+    fn a_program_with_anothers_rights_is_told_as_that() {
+        let folder = Folder::new();
+        let program = folder.program("other", elf(Some(GLIBC)));
+        if std::os::unix::fs::chown(&program, Some(1), Some(1)).is_err() {
+            println!("skipped: files can only be given away by root");
+            return;
+        }
+        for (mode, fit) in [(0o755, true), (0o4755, false), (0o2755, false)] {
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+            let expected = if fit { Ok(()) } else { Err(Unfit::Privileged(program.clone())) };
+            assert_eq!(folder.checked("other"), expected, "{mode:o}");
+        }
+    }
+
     /// Programs that are there wherever these tests run.
     #[test]
     fn this_program_is_fit_and_so_is_a_shell() {
