@@ -62,10 +62,11 @@ fn socket(fd: impl AsFd) -> Option<Identity> {
 /// The program gets a descriptor for a place.
 pub(crate) fn got(fd: impl AsFd, place: &Place) {
     let Ok(stat) = rustix::fs::fstat(fd) else { return };
-    if stat.st_nlink == 0 {
-        COPIES.store(true, Ordering::Relaxed);
-    } else {
-        PICTURED.fetch_or(bit(stat.st_ino), Ordering::Relaxed);
+    match FileType::from_raw_mode(stat.st_mode) {
+        // Looked up in any case.
+        FileType::Socket => {}
+        _ if stat.st_nlink == 0 => COPIES.store(true, Ordering::Relaxed),
+        _ => drop(PICTURED.fetch_or(bit(stat.st_ino), Ordering::Relaxed)),
     }
     TABLES.with(|tables| tables.descriptors.places.put((stat.st_dev, stat.st_ino), place.clone()));
 }
@@ -77,15 +78,25 @@ pub(crate) fn got_device(fd: impl AsFd, device: Device) {
     DEVICES.store(true, Ordering::Relaxed);
 }
 
-/// Whether a device can be [`known`].
-#[inline]
-pub(crate) fn has_devices() -> bool {
-    DEVICES.load(Ordering::Relaxed)
+/// What is known of a descriptor without asking anybody else.
+pub(crate) enum Known {
+    /// It is no socket, so no device.
+    Other,
+    /// A device.
+    Device(Device),
+    /// It may be a device that came from elsewhere.
+    Unknown,
 }
 
-/// The device that a descriptor is, if that is known.
-pub(crate) fn known(fd: c_int) -> Option<Device> {
-    known_as(socket(fds::of(fd)?)?)
+/// What is known of a descriptor. Before there is any device, it is not even looked at.
+pub(crate) fn known(fd: c_int) -> Known {
+    if !DEVICES.load(Ordering::Relaxed) {
+        return Known::Unknown;
+    }
+    match fds::of(fd).and_then(socket) {
+        Some(identity) => known_as(identity).map_or(Known::Unknown, Known::Device),
+        None => Known::Other,
+    }
 }
 
 fn known_as(identity: Identity) -> Option<Device> {

@@ -9,7 +9,7 @@ use neuron_wire::client::bounce::Bounce;
 use rustix::io::Errno;
 
 use crate::c::{self, Answer as _, Mapped};
-use crate::descriptors::{self, Device};
+use crate::descriptors::{self, Device, Known};
 use crate::mappings;
 use crate::state::{self, Server, TABLES};
 
@@ -31,10 +31,10 @@ const DMABUF_FD_PLACE: u64 = std::mem::offset_of!(neuron_abi::arg::DmabufFd, fd)
 /// what the system says of a socket, so that other files pay nothing.
 pub(crate) fn ioctl(fd: c_int, word: u32, argument: u64, real: impl FnOnce() -> c_int) -> c_int {
     let Some(server) = state::server().filter(|_| !GENERIC.contains(&word)) else { return real() };
-    if descriptors::has_devices()
-        && let Some(device) = descriptors::known(fd)
-    {
-        return c::answer(c::quietly(|| call(server, device, word, argument)));
+    match descriptors::known(fd) {
+        Known::Device(device) => return c::answer(c::quietly(|| call(server, device, word, argument))),
+        Known::Other => return real(),
+        Known::Unknown => {}
     }
     let before = c::errno();
     let result = real();
