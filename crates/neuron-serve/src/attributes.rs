@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::net::{RecvFlags, recv};
 
 use crate::settle::settle;
-use crate::state::{Connection, Shared};
+use crate::state::{Connection, Shared, has_ended};
 
 /// Bytes of a write that count: what a page of sysfs takes.
 const MOST_BYTES: usize = 4096;
@@ -38,7 +38,9 @@ impl Writer {
         let mut bytes = [0; MOST_BYTES];
         loop {
             match recv(&*self.socket, &mut bytes, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return false,
+                // Writing nothing is no end.
+                Ok((0, _)) if has_ended(&self.socket) => return false,
+                Ok((0, _)) => {}
                 Ok((len, _)) => {
                     settle(shared);
                     let written = bytes.get(..len).unwrap_or_default();

@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use neuron_abi::errno::Errno;
 use neuron_driver::OpenMode;
@@ -15,24 +14,27 @@ use rustix::net::{Shutdown, shutdown};
 use crate::files::File;
 use crate::process::{Process, Processes};
 use crate::settle::settle;
-use crate::state::{Connection, Shared};
+use crate::state::{Connection, Shared, has_ended};
 use crate::{attributes, lane};
-
-/// How long a connection may take to say what it is (our choice).
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bit 0 of the flags of `open(2)`: to write only, the misc lane (`spec/abi.md` 2.1).
 const WRITE_ONLY: u32 = 1;
 
 /// Serves a connection to its end.
 pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
-    let Some(connection) = shared.connections.add(socket) else {
-        shared.log.note("a connection is refused: there are too many, or the server stops");
-        return;
+    let refusal = |errno: Errno| Welcome { errno: errno.raw().cast_unsigned(), ..shared.welcome() };
+    let connection = match shared.connections.add(socket) {
+        Ok(connection) => connection,
+        Err((socket, errno)) => {
+            shared.log.note(format_args!(
+                "a connection is refused, there are too many or the server stops: {errno}"
+            ));
+            let _gone_or_told = packet::send_at_once(&socket, &refusal(errno));
+            return;
+        }
     };
     let refuse = |errno: Errno| {
-        let welcome = Welcome { errno: errno.raw().cast_unsigned(), ..shared.welcome() };
-        let _gone_or_told = packet::send(&connection.socket, &welcome, &[], None);
+        let _gone_or_told = packet::send(&connection.socket, &refusal(errno), &[], None);
     };
     let Ok(Credentials { pid, user }) = Credentials::of(&connection.socket) else {
         return refuse(Errno::EACCES);
@@ -49,8 +51,15 @@ pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
         return refuse(Errno::EACCES);
     };
     let _without_it_a_silent_client_keeps_a_thread =
-        set_socket_timeout(&connection.socket, Timeout::Recv, Some(PATIENCE));
-    let Ok(Some(packet)) = Packet::receive(&connection.socket, SHORT) else { return };
+        set_socket_timeout(&connection.socket, Timeout::Recv, Some(shared.patience));
+    let packet = match Packet::receive(&connection.socket, SHORT) {
+        Ok(Some(packet)) => packet,
+        Ok(None) => return,
+        Err(_) => {
+            shared.log.note(format_args!("process {pid} connected and said nothing"));
+            return refuse(Errno::ETIMEDOUT);
+        }
+    };
     let hello = match packet.head::<Hello>() {
         Ok((hello, _)) if hello.magic == MAGIC && hello.version == VERSION => hello,
         _ => {
@@ -102,17 +111,26 @@ fn file(
     let index = u8::try_from(hello.index).map_err(|_| Errno::ENOENT)?;
     let mode = if hello.flags & WRITE_ONLY == 0 { OpenMode::Full } else { OpenMode::Misc };
     settle(shared);
-    let served = shared.machine.open_for(process.pid(), index, mode)?;
-    let file = File::new(served, Arc::clone(process), Arc::clone(&connection.socket));
-    let number = shared.files.add(file)?;
+    let number = {
+        // The process's exit finds the file, or there is none.
+        let _call = process.begin_call()?;
+        let served = shared.machine.open_for(process.pid(), index, mode)?;
+        shared.files.add(File::new(served, Arc::clone(process), Arc::clone(&connection.socket)))?
+    };
     let greeting = Welcome { file: number, ..shared.welcome() };
     welcome(connection, &greeting)?;
     // The client's end can be read at once, to its end: like a device's, it never waits.
     let _gone_already = shutdown(&connection.socket, Shutdown::Write);
-    while let Ok(Some(packet)) = Packet::receive(&connection.socket, SHORT) {
-        match (packet.whole::<Which>(), &packet.descriptor) {
-            (Ok(Which { magic: MAGIC, version: VERSION }), Some(answer)) => {
-                let _gone_or_told = packet::send(answer.as_fd(), &greeting, &[], None);
+    while let Ok(packet) = Packet::receive(&connection.socket, SHORT) {
+        // Writing nothing is no end.
+        let which = match &packet {
+            Some(packet) => (packet.whole::<Which>().ok(), &packet.descriptor),
+            None if has_ended(&connection.socket) => break,
+            None => (None, &None),
+        };
+        match which {
+            (Some(Which { magic: MAGIC, version: VERSION }), Some(answer)) => {
+                let _gone_or_told = packet::send_at_once(answer.as_fd(), &greeting);
             }
             // A program may write into what it thinks is a device.
             _ => shared.log.note(format_args!(
@@ -133,11 +151,10 @@ fn calls(
     connection: &Connection<'_>,
     hello: &Hello,
 ) -> Result<(), Errno> {
-    let by_socket = shared.memory_by_socket || !process.is_reached(hello.probe_address, hello.probe);
-    if by_socket {
-        process.use_socket();
-    }
-    let how = if by_socket { way::SOCKET } else { way::PROCESS };
+    let how = match process.decide_way(hello.probe_address, hello.probe) {
+        true => way::SOCKET,
+        false => way::PROCESS,
+    };
     welcome(connection, &Welcome { way: how, ..shared.welcome() })?;
     lane::run(shared, process, &connection.socket);
     Ok(())
@@ -151,7 +168,7 @@ fn memory(shared: &Arc<Shared>, process: &Arc<Process>, connection: &Connection<
         process.name()
     ));
     let greeting = shared.welcome();
-    process.socket_memory().attach(&connection.socket, || welcome(connection, &greeting))?;
+    process.socket_memory().attach(&connection.socket, shared.patience, || welcome(connection, &greeting))?;
     process.socket_memory().wait_for_end(&connection.socket);
     Ok(())
 }

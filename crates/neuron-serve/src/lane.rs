@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
+use neuron_ndl::software::ServedMapping;
 use neuron_wire::message::{Reply, Request, SHORT, kind};
 use neuron_wire::packet::{self, Packet};
 
@@ -26,16 +27,17 @@ struct Outcome {
 /// Serves calls until the lane ends, or the process.
 pub(crate) fn serve(shared: &Shared, process: &Process, lane: &OwnedFd) {
     while let Ok(Some(packet)) = Packet::receive(lane, SHORT) {
-        let (request, tail) = match packet.head::<Request>() {
-            Ok(request) => request,
+        let outcome = match packet.head::<Request>() {
+            Ok((request, tail)) => answer(shared, process, &request, tail),
             Err(error) => {
                 shared.log.note(format_args!("{} ({}) sent no call: {error}", process.pid(), process.name()));
-                return;
+                Err(Errno::EINVAL)
             }
         };
-        let Some(call) = process.begin_call() else { return };
-        let outcome = answer(shared, process, &request, tail);
-        drop(call);
+        // Who is dead hears nothing, and who is served by a server that stops hears that by the end.
+        if !process.is_alive() {
+            return;
+        }
         let (reply, outcome) = match outcome {
             Ok(outcome) => (Reply { errno: 0, pad: 0, a: outcome.a, b: outcome.b }, outcome),
             Err(errno) => {
@@ -66,14 +68,22 @@ fn answer(shared: &Shared, process: &Process, request: &Request, tail: &[u8]) ->
     match request.kind {
         kind::IOCTL => ioctl(shared, process, &*file()?, request),
         kind::MMAP => {
+            let file = file()?;
+            let _call = process.begin_call()?;
             let writable = request.c & 1 != 0;
-            let mapping = file()?.served.mmap(process.pid(), request.a, request.b, writable)?;
-            let memory = mapping.memory.try_clone().map_err(|_| Errno::EMFILE)?;
-            let a = mapping.offset;
-            Ok(Outcome { a, b: process.map(mapping)?, descriptor: Some(memory), ..Outcome::default() })
+            let ServedMapping { memory, offset, mapped } =
+                file.served.mmap(process.pid(), request.a, request.b, writable)?;
+            let number = process.map(mapped)?;
+            Ok(Outcome { a: offset, b: number, descriptor: Some(memory), ..Outcome::default() })
         }
-        kind::PLACE => process.place(request.a, request.b).map(|()| Outcome::default()),
-        kind::UNMAP => process.unmap(request.a).map(|()| Outcome::default()),
+        kind::PLACE => {
+            let _call = process.begin_call()?;
+            process.place(request.a, request.b).map(|()| Outcome::default())
+        }
+        kind::UNMAP => {
+            let _call = process.begin_call()?;
+            process.unmap(request.a).map(|()| Outcome::default())
+        }
         kind::READ_ATTRIBUTE => {
             settle(shared);
             let descriptor = attributes::read(shared, tail)?;
@@ -97,7 +107,10 @@ fn ioctl(shared: &Shared, process: &Process, file: &File, request: &Request) -> 
         settle(shared);
     }
     shared.faults.strike(&shared.machine, file.device(), word)?;
-    let call = || file.served.ioctl(process.pid(), word, request.a, &memory);
+    let call = || {
+        let _call = process.begin_call()?;
+        file.served.ioctl(process.pid(), word, request.a, &memory)
+    };
     let answered = match call() {
         Err(_) if takes(word) && settle(shared) => call(),
         answered => answered,

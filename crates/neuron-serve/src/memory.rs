@@ -15,31 +15,33 @@ use vm_memory::VolatileSlice;
 
 use crate::state::end;
 
-/// How long an answer is waited for (our choice). The driver may hold a ring's lock meanwhile, so
-/// a client that is stopped must not stop others for good.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A client's connection for its memory, once it has made one.
+/// A client's connections for its memory, once it has made one. A program with several libraries
+/// that make calls has several; any will do.
 #[derive(Debug, Default)]
 pub(crate) struct SocketMemory {
-    socket: Mutex<Option<Arc<OwnedFd>>>,
+    sockets: Mutex<Vec<Arc<OwnedFd>>>,
     /// One question at a time.
     exchange: Mutex<()>,
 }
 
 impl SocketMemory {
-    /// The client answers here from now on. It is greeted before it is asked.
+    /// The client answers here from now on. It is greeted before it is asked, and waited for
+    /// only so long: the driver may hold a ring's lock meanwhile, so a client that is stopped must
+    /// not stop others for good.
     ///
     /// # Errors
     /// It was not greeted.
     pub(crate) fn attach(
         &self,
         socket: &Arc<OwnedFd>,
+        patience: Duration,
         greet: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let _nobody_asks = self.exchange();
-        let _a_client_that_is_slow_is_waited_for = set_socket_timeout(socket, Timeout::Recv, Some(PATIENCE));
-        *self.socket() = Some(Arc::clone(socket));
+        for way in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(socket, way, Some(patience)).map_err(|_| Errno::EINVAL)?;
+        }
+        self.sockets().push(Arc::clone(socket));
         greet()
     }
 
@@ -47,21 +49,20 @@ impl SocketMemory {
     pub(crate) fn wait_for_end(&self, socket: &Arc<OwnedFd>) {
         let mut ends = [PollFd::new(socket, PollFlags::empty())];
         while matches!(poll(&mut ends, None), Err(SystemErrno::INTR)) {}
-        let mut own = self.socket();
-        if own.as_ref().is_some_and(|own| Arc::ptr_eq(own, socket)) {
-            *own = None;
-        }
+        self.forget(socket);
     }
 
     /// There is nothing more to be had.
     pub(crate) fn end(&self) {
-        if let Some(socket) = self.socket().take() {
-            end(&socket);
-        }
+        self.sockets().drain(..).for_each(end);
     }
 
-    fn socket(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forget(&self, socket: &Arc<OwnedFd>) {
+        self.sockets().retain(|other| !Arc::ptr_eq(other, socket));
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn exchange(&self) -> MutexGuard<'_, ()> {
@@ -70,7 +71,7 @@ impl SocketMemory {
 
     fn ask(&self, request: MemoryRequest, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
         let _one = self.exchange();
-        let socket = self.socket().clone().ok_or(Errno::EFAULT)?;
+        let socket = self.sockets().last().cloned().ok_or(Errno::EFAULT)?;
         let answered = (|| {
             packet::send(&socket, &request, bytes, None).ok()?;
             let packet = Packet::receive(&socket, LONG).ok()??;
@@ -83,7 +84,8 @@ impl SocketMemory {
         })();
         // Whoever does not answer, or answers something else, would answer the next question with it.
         answered.unwrap_or_else(|| {
-            self.end();
+            end(&socket);
+            self.forget(&socket);
             Err(Errno::EFAULT)
         })
     }

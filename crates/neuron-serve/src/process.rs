@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
-use neuron_ndl::software::{PeerMemory, ProcessMemory, ServedMapping};
+use neuron_driver::ioctl::mmap::Mapped;
+use neuron_ndl::software::{PeerMemory, ProcessMemory};
 
 use crate::memory::SocketMemory;
-use crate::state::{Shared, Threads, end};
+use crate::state::{Shared, Threads, end, has_ended};
 
 /// Mappings of a process, at most: what Linux allows it.
 const MOST_MAPPINGS: usize = 65_530;
@@ -32,9 +33,21 @@ struct State {
     calls: usize,
     /// Lanes for calls. Without any, the process has no memory here: it is another program now.
     lanes: Vec<Arc<OwnedFd>>,
-    mappings: BTreeMap<u64, ServedMapping>,
+    mappings: BTreeMap<u64, Mapped>,
     last_mapping: u64,
     phase: Phase,
+}
+
+impl State {
+    /// Forgets the lanes that are not to be kept. Without any, the mappings go, to be dropped when
+    /// the state is not locked.
+    fn keep_lanes(&mut self, keep: impl Fn(&Arc<OwnedFd>) -> bool) -> BTreeMap<u64, Mapped> {
+        self.lanes.retain(keep);
+        match self.lanes.is_empty() {
+            true => std::mem::take(&mut self.mappings),
+            false => BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +56,7 @@ enum Phase {
     Alive,
     /// It is dead, and its exit is being done.
     Exiting,
+    /// Its exit is over, or the server stops and does not do it.
     Gone,
 }
 
@@ -68,14 +82,12 @@ impl Process {
         }
     }
 
-    /// Whether the system lets us reach what it says is at an address.
-    pub(crate) fn is_reached(&self, address: u64, probe: u64) -> bool {
-        self.peer.reaches(address, probe)
-    }
-
-    /// Its bytes are asked for over its own connection from here on.
-    pub(crate) fn use_socket(&self) {
-        self.uses_socket.store(true, Ordering::Relaxed);
+    /// Whether its bytes are asked for over its own connection: once so, always, or if the system
+    /// does not let us reach what it says is at an address.
+    pub(crate) fn decide_way(&self, address: u64, probe: u64) -> bool {
+        let by_socket = self.uses_socket.load(Ordering::Relaxed) || !self.peer.reaches(address, probe);
+        self.uses_socket.store(by_socket, Ordering::Relaxed);
+        by_socket
     }
 
     /// The connection for its memory.
@@ -83,29 +95,35 @@ impl Process {
         &self.by_socket
     }
 
-    /// Begins a call, unless the process is dead.
-    pub(crate) fn begin_call(&self) -> Option<CallInProgress<'_>> {
+    /// Begins a call. Its exit waits for it, so nobody waits for another process's exit in one.
+    ///
+    /// # Errors
+    /// ENODEV if it is dead, or the server stops.
+    pub(crate) fn begin_call(&self) -> Result<CallInProgress<'_>, Errno> {
         let mut state = self.state();
         if state.phase != Phase::Alive {
-            return None;
+            return Err(Errno::ENODEV);
         }
         state.calls += 1;
-        Some(CallInProgress(self))
+        Ok(CallInProgress(self))
     }
 
-    /// A lane begins; the process's mappings are kept while it has one.
+    /// A lane begins; the process's mappings are kept while it has one. An exec has ended all
+    /// before the new program makes its first, though they may not have been removed yet.
     pub(crate) fn add_lane(&self, lane: &Arc<OwnedFd>) {
-        self.state().lanes.push(Arc::clone(lane));
+        let mut state = self.state();
+        let unmapped = state.keep_lanes(|other| !has_ended(other));
+        state.lanes.push(Arc::clone(lane));
+        if state.phase != Phase::Alive {
+            // A child of it may hold the other end.
+            end(lane);
+        }
+        drop(state);
+        drop(unmapped);
     }
 
     pub(crate) fn remove_lane(&self, lane: &Arc<OwnedFd>) {
-        let mut state = self.state();
-        state.lanes.retain(|other| !Arc::ptr_eq(other, lane));
-        let unmapped = match state.lanes.is_empty() {
-            true => std::mem::take(&mut state.mappings),
-            false => BTreeMap::new(),
-        };
-        drop(state);
+        let unmapped = self.state().keep_lanes(|other| !Arc::ptr_eq(other, lane));
         drop(unmapped);
     }
 
@@ -113,7 +131,7 @@ impl Process {
     ///
     /// # Errors
     /// ENOMEM for more than a process may have.
-    pub(crate) fn map(&self, mapping: ServedMapping) -> Result<u64, Errno> {
+    pub(crate) fn map(&self, mapping: Mapped) -> Result<u64, Errno> {
         let mut state = self.state();
         if state.mappings.len() >= MOST_MAPPINGS {
             return Err(Errno::ENOMEM);
@@ -129,7 +147,7 @@ impl Process {
     pub(crate) fn place(&self, number: u64, address: u64) -> Result<(), Errno> {
         let mut state = self.state();
         let mapping = state.mappings.get_mut(&number).ok_or(Errno::EINVAL)?;
-        mapping.mapped.place(address);
+        mapping.place(address);
         Ok(())
     }
 
@@ -138,6 +156,15 @@ impl Process {
     pub(crate) fn unmap(&self, number: u64) -> Result<(), Errno> {
         let unmapped = self.state().mappings.remove(&number);
         unmapped.map(drop).ok_or(Errno::EINVAL)
+    }
+
+    /// Whether its calls are served.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.state().phase == Phase::Alive
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.peer.is_dead()
     }
 
     /// Whether it is dead and not everything that follows from it has been done.
@@ -166,6 +193,10 @@ impl Process {
         drop(state);
         shared.files.exit(self, &shared.ledger);
         drop(unmapped);
+        self.is_gone();
+    }
+
+    fn is_gone(&self) {
         self.state().phase = Phase::Gone;
         self.changed.notify_all();
     }
@@ -232,10 +263,11 @@ impl Processes {
 }
 
 fn watch(shared: &Arc<Shared>, process: &Arc<Process>) {
-    if !shared.stop.wait_for(process.peer.death()) {
-        return;
+    match shared.stop.wait_for(process.peer.death()) {
+        true => process.exit(shared),
+        // Whoever waits for its exit waits no more: all connections end, and with them its files.
+        false => process.is_gone(),
     }
-    process.exit(shared);
     let mut known = shared.processes.known();
     if known.get(&process.pid).is_some_and(|other| Arc::ptr_eq(other, process)) {
         known.remove(&process.pid);

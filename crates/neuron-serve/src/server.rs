@@ -1,9 +1,12 @@
 //! Starting and stopping, and what a machine is served with.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use neuron_ndl::software::{FaultPlan, Machine, MachineError, MachineOptions};
 use neuron_wire::Address;
@@ -32,7 +35,7 @@ pub struct Options {
     /// The socket.
     pub address: Address,
     /// Folder for the picture of `/dev` and `/sys`, made if it is not there; a temporary one
-    /// without it.
+    /// without it: in `$TMPDIR`, else in memory, `/dev/shm`.
     pub state: Option<PathBuf>,
     /// Who may connect.
     pub admit: Admit,
@@ -40,9 +43,16 @@ pub struct Options {
     pub faults: Vec<Wanted>,
     /// Clients' bytes always travel over their sockets.
     pub memory_by_socket: bool,
+    /// How long a client is waited for that has to say what its connection is, or to give its
+    /// bytes over its socket: 10 s without it (our choice). One that is stopped in a zero-copy may
+    /// keep others from the core's ring as long, and its call fails with EFAULT then.
+    pub patience: Duration,
     /// What is told.
     pub log: Log,
 }
+
+/// See [`Options::patience`].
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Options {
     /// A machine of an instance type at an address, for the user's own programs.
@@ -55,6 +65,7 @@ impl Options {
             admit: Admit::default(),
             faults: Vec::new(),
             memory_by_socket: false,
+            patience: PATIENCE,
             log: Log::none(),
         }
     }
@@ -98,7 +109,7 @@ impl Server {
     /// # Errors
     /// Why it does not start; nothing is left behind then.
     pub fn start(options: Options) -> Result<Self, ServeError> {
-        let Options { instance, address, state, admit, faults, memory_by_socket, log } = options;
+        let Options { instance, address, state, admit, faults, memory_by_socket, patience, log } = options;
         let mut machine = MachineOptions::default();
         for wanted in &faults {
             match wanted {
@@ -115,7 +126,7 @@ impl Server {
         let (folder, temporary) = match state {
             Some(path) => (path, None),
             None => {
-                let made = tempfile::Builder::new().prefix("neuron-mem-").tempdir()?;
+                let made = temporary_folder(admit != Admit::Own)?;
                 (made.path().to_owned(), Some(made))
             }
         };
@@ -126,6 +137,7 @@ impl Server {
             admit,
             user: rustix::process::geteuid().as_raw(),
             memory_by_socket,
+            patience,
             log,
             faults: Faults::new(faults),
             ledger: Ledger::default(),
@@ -215,6 +227,20 @@ impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// A folder for the picture: in `$TMPDIR`, or in memory where the system has such a place, since
+/// a disk takes its time with thousands of empty files (our choice). `everybody` may look into it.
+fn temporary_folder(everybody: bool) -> io::Result<TempDir> {
+    let mut folder = tempfile::Builder::new();
+    let mode = if everybody { 0o755 } else { 0o700 };
+    let permissions = Permissions::from_mode(mode);
+    folder.prefix("neuron-mem-").permissions(permissions);
+    let in_memory = match std::env::var_os("TMPDIR") {
+        Some(_) => None,
+        None => folder.tempdir_in("/dev/shm").ok(),
+    };
+    in_memory.map_or_else(|| folder.tempdir(), Ok)
 }
 
 /// Takes connections in until the server stops.

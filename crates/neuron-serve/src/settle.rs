@@ -14,10 +14,14 @@ const SHOW: [u8; 4] = [
     cmd::DUMP_MEM_CHUNKS.nr(),
 ];
 /// Commands that fail when others have too much.
-const TAKE: [u8; 4] = [
+const TAKE: [u8; 8] = [
     cmd::MEM_ALLOC.nr(),
     cmd::MEM_ALLOC_V2.nr(),
     cmd::H2T_DMA_ALLOC_QUEUES.nr(),
+    cmd::DMA_QUEUE_INIT.nr(),
+    cmd::DMA_QUEUE_INIT_BATCH.nr(),
+    cmd::CRWL_READER_ENTER.nr(),
+    cmd::CRWL_WRITER_ENTER.nr(),
     cmd::CRWL_NC_RANGE_MARK.nr(),
 ];
 
@@ -31,7 +35,8 @@ pub(crate) fn takes(word: u32) -> bool {
     TAKE.contains(&cmd::nr_of(word))
 }
 
-/// Waits until what has ended by now is over; whether there was anything.
+/// Waits until what has ended by now is over; whether there was anything. Not to be called in a
+/// call of a process: its exit, which may be waited for here, waits for that.
 pub(crate) fn settle(shared: &Shared) -> bool {
     let dying: Vec<_> = shared.processes.all().into_iter().filter(|process| process.is_dying()).collect();
     dying.iter().for_each(|process| process.wait_gone());

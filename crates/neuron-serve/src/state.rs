@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use neuron_abi::errno::Errno;
 use neuron_ndl::software::Machine;
 use neuron_wire::message::{MAGIC, VERSION, Welcome};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{Shutdown, shutdown};
 
@@ -29,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) user: u32,
     /// Never try to reach clients' memory by the system's calls.
     pub(crate) memory_by_socket: bool,
+    /// How long a client is waited for.
+    pub(crate) patience: Duration,
     pub(crate) log: Log,
     pub(crate) faults: Faults,
     pub(crate) ledger: Ledger,
@@ -106,16 +110,22 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in; `None` if there are too many, or the server stops.
-    pub(crate) fn add(&self, socket: OwnedFd) -> Option<Connection<'_>> {
+    /// Takes a connection in, or gives it back.
+    ///
+    /// # Errors
+    /// EBUSY if there are too many, ENODEV if the server stops.
+    pub(crate) fn add(&self, socket: OwnedFd) -> Result<Connection<'_>, (OwnedFd, Errno)> {
         let mut open = self.open();
-        if open.ended || open.sockets.len() >= MOST_CONNECTIONS {
-            return None;
+        if open.ended {
+            return Err((socket, Errno::ENODEV));
+        }
+        if open.sockets.len() >= MOST_CONNECTIONS {
+            return Err((socket, Errno::EBUSY));
         }
         open.last += 1;
         let (number, socket) = (open.last, Arc::new(socket));
         open.sockets.insert(number, Arc::clone(&socket));
-        Some(Connection { of: self, number, socket })
+        Ok(Connection { of: self, number, socket })
     }
 
     /// Ends all, and all that come.
@@ -142,6 +152,13 @@ impl Drop for Connection<'_> {
 /// Ends a connection: whoever waits on it, here or there, is told.
 pub(crate) fn end(socket: impl AsFd) {
     let _ended_already = shutdown(socket, Shutdown::Both);
+}
+
+/// Whether the other side of a connection sends nothing any more. What it sent before may still
+/// be there to be received.
+pub(crate) fn has_ended(socket: impl AsFd) -> bool {
+    let mut ends = [PollFd::new(&socket, PollFlags::RDHUP)];
+    matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1))
 }
 
 /// Counts threads.

@@ -39,6 +39,24 @@ pub fn send(
     tail: &[u8],
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
+    send_with(socket, head, tail, descriptor, SendFlags::NOSIGNAL)
+}
+
+/// As [`send`], of a structure alone, but never waits: for sockets that others chose.
+///
+/// # Errors
+/// The system's; EAGAIN if there is no room.
+pub fn send_at_once(socket: impl AsFd, head: &(impl IntoBytes + Immutable)) -> io::Result<()> {
+    send_with(socket, head, &[], None, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+fn send_with(
+    socket: impl AsFd,
+    head: &(impl IntoBytes + Immutable),
+    tail: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+    flags: SendFlags,
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let descriptors = descriptor.as_slice();
     let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(tail)];
@@ -47,7 +65,7 @@ pub fn send(
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(Errno::NOBUFS);
         }
-        sendmsg(socket.as_fd(), &parts, &mut control, SendFlags::NOSIGNAL)
+        sendmsg(socket.as_fd(), &parts, &mut control, flags)
     })?;
     Ok(())
 }
@@ -149,6 +167,13 @@ mod tests {
         let long = Packet::receive(&b, 100).unwrap().unwrap();
         assert_eq!(long.whole::<Which>(), Err(Malformed { bytes: 0, expected: 8 }));
         assert!(long.descriptor.is_none());
+    }
+
+    #[test]
+    fn what_is_sent_at_once_does_not_wait_for_room() {
+        let (a, _b) = pair().unwrap();
+        let full = std::iter::repeat_with(|| send_at_once(&a, &[0_u8; 64])).find_map(Result::err);
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -185,6 +185,7 @@ impl Calls {
                 packet::send(&lane, request, tail, None).map_err(|_| self.gone())?;
                 break lane;
             };
+            self.memory.renew(&self.address)?;
             // A lane of a server that was started anew is found out before the call was taken.
             if packet::send(&lane, request, tail, None).is_ok() {
                 break lane;

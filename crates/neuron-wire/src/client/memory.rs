@@ -3,10 +3,11 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
+use rustix::net::{Shutdown, shutdown};
 
 use crate::address::Address;
 use crate::client::bounce::Bounce;
@@ -17,8 +18,11 @@ use crate::packet::{self, Packet};
 /// Who answers for this process.
 #[derive(Debug, Default)]
 pub(super) struct MemoryService {
-    /// The process that has a thread for it.
-    process: Mutex<u32>,
+    /// The connection that a thread answers on, and the thread's process.
+    connection: Mutex<Option<(u32, Arc<OwnedFd>)>>,
+    /// A thread has ended, since the server would not wait any longer (this process was stopped),
+    /// or is gone.
+    ended: Arc<AtomicBool>,
 }
 
 impl MemoryService {
@@ -27,23 +31,57 @@ impl MemoryService {
     /// # Errors
     /// No connection, or no thread for it.
     pub(super) fn ensure(&self, address: &Address) -> Result<(), OpenError> {
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        if *process == std::process::id() {
+        let mut connection = self.connection();
+        if connection.as_ref().is_some_and(|&(process, _)| process == std::process::id()) {
             return Ok(());
         }
         let unreachable = |source| OpenError::Unreachable { path: address.path().to_owned(), source };
         let Greeted { socket, .. } = greet(address, &Hello::new(role::MEMORY), &[])?;
         let bounce = Bounce::new().map_err(unreachable)?;
         let thread = std::thread::Builder::new().name("neuron-memory".to_owned());
-        let serve = move || while answer(&socket, &bounce).is_ok_and(|more| more) {};
+        let socket = Arc::new(socket);
+        let (ended, own) = (Arc::clone(&self.ended), Arc::clone(&socket));
+        let serve = move || {
+            while answer(&own, &bounce).is_ok_and(|more| more) {}
+            ended.store(true, Ordering::Relaxed);
+        };
         thread.spawn(serve).map_err(unreachable)?;
-        *process = std::process::id();
+        *connection = Some((std::process::id(), socket));
         Ok(())
+    }
+
+    /// As [`ensure`](Self::ensure), if a thread has ended since this was asked.
+    ///
+    /// # Errors
+    /// As [`ensure`](Self::ensure).
+    pub(super) fn renew(&self, address: &Address) -> Result<(), OpenError> {
+        if !self.ended.load(Ordering::Relaxed) || !self.ended.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.forget();
+        self.ensure(address)
     }
 
     /// The server that asked is gone: the next one is told anew.
     pub(super) fn forget(&self) {
-        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+        *self.connection() = None;
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Option<(u32, Arc<OwnedFd>)>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for MemoryService {
+    /// Ends the thread: without calls there is nothing to ask for. A forked child has a copy of
+    /// the connection, which is its parent's.
+    fn drop(&mut self) {
+        match &*self.connection() {
+            Some((process, socket)) if *process == std::process::id() => {
+                let _ended_already = shutdown(socket, Shutdown::Both);
+            }
+            _ => {}
+        }
     }
 }
 
