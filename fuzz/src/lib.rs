@@ -3,12 +3,16 @@
 //! bytes by the code that `tests/hostile.rs` makes them with from seeds. And what those of `explain` and
 //! `replay` do.
 
+mod serve;
+
 use neuron_abi::arch::Generation;
 use neuron_replay::replay::Options;
 use neuron_replay::scenario::{Change, Fit, Order, Scenario};
 use neuron_replay::trace::{Format, Reader, TraceError};
 use neuron_tests::hostile::{Attachment, Choices, Generator, Session};
 use neuron_tests::vectors::Mismatch;
+
+pub use serve::serve;
 
 /// Calls of one input at most, however long it is.
 const MOST: usize = 4000;
