@@ -121,8 +121,9 @@ impl Server {
         // The place first: a second server is refused before it makes anything.
         let listener = Listener::bind(address, admit != Admit::Own)?;
         let machine = Machine::with_options(&instance, machine)?;
-        // As a kernel's driver has them all before anybody opens one.
-        let sysfs = machine.sysfs()?;
+        // What keeps a device from coming up is told here, by the first; the others come up when they are
+        // used, since many take seconds.
+        let sysfs = machine.sysfs_shape()?;
         let (folder, temporary) = match state {
             Some(path) => (path, None),
             None => {

@@ -172,6 +172,27 @@ impl Machine {
         Ok(tree)
     }
 
+    /// Which files and links the tree has, of all devices, their contents left empty. Devices of a
+    /// machine are alike, so only the first comes up for it.
+    ///
+    /// # Errors
+    /// As [`boot`](Self::boot).
+    pub fn sysfs_shape(&self) -> Result<Sysfs, MachineError> {
+        let node = |index| format!("{}/neuron{index}/", sysfs::DEVICES);
+        let first = self.running(0)?.driver.sysfs();
+        let mut tree = Sysfs { files: sysfs::shared(&self.options.params), links: Vec::new() };
+        for index in 0..self.instance.devices {
+            let of_device = first.iter().filter_map(|file| {
+                let below = file.path.strip_prefix(&node(0))?;
+                Some(sysfs::File { path: node(index) + below, ..file.clone() })
+            });
+            tree.files.extend(of_device);
+            tree.links.push(sysfs::link(index));
+        }
+        tree.files.iter_mut().for_each(|file| file.content.clear());
+        Ok(tree)
+    }
+
     /// One file of the tree as it is now, by its path from the root, `sys/module/neuron/version`.
     /// The class's links to devices are followed.
     ///
