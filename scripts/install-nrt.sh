@@ -16,8 +16,7 @@ profile=${2:-release}
 cd "$(dirname "$0")/.."
 
 cargo build -p neuron-nrt --locked --profile "$profile"
-folder=$profile
-if [ "$profile" = dev ]; then folder=debug; fi
+case $profile in dev | test) folder=debug ;; *) folder=$profile ;; esac
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 mkdir -p "$prefix/lib/pkgconfig" "$prefix/lib/cmake/neuron-mem-nrt" "$prefix/include"

@@ -17,8 +17,7 @@ profile=${2:-release}
 cd "$(dirname "$0")/.."
 
 cargo build -p neuron-mem -p neuron-preload --locked --profile "$profile"
-folder=$profile
-if [ "$profile" = dev ]; then folder=debug; fi
+case $profile in dev | test) folder=debug ;; *) folder=$profile ;; esac
 install -m 755 "${CARGO_TARGET_DIR:-target}/$folder/neuron-mem" "$prefix/bin/"
 install -m 755 "${CARGO_TARGET_DIR:-target}/$folder/libneuron_preload.so" "$prefix/lib/"
 scripts/install-nrt.sh "$prefix" "$profile"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the own tests of the crate `neuronx`, as published, against our libnrt.so.1 and our headers, on
-# the software device. It needs a package registry, a C compiler, and libclang for its bindings, which
+# Runs the own tests of the crate `neuronx`, as published, against our libnrt.so.1 and our headers: on
+# the software device in the process, then under `neuron-mem run`, on a server's. It needs a package registry, a C compiler, and libclang for its bindings, which
 # is installed where that can be done. It is no part of the workspace: nothing else needs libclang.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,7 +27,8 @@ fi
 
 root=$PWD
 target=$root/target/neuronx
-scripts/install-nrt.sh "$target/neuron" dev
+# The profile of tests, whose builds `cargo test` uses again.
+scripts/install.sh "$target/neuron" test
 
 # Outside of the workspace, which would take it for a member.
 scratch=$(mktemp -d)
@@ -53,15 +54,18 @@ cp -R "$(dirname "$manifest")" "$scratch/neuronx"
 # `cargo test -p neuronx` from outside would run none of them: its own manifest it has to be. Device
 # tensors in host memory are only given out on trn1 and inf2.
 log=$scratch/log
-(
-    cd "$scratch/neuronx"
-    NEURON_DIR=$target/neuron NEURON_MEM_BACKEND=software NEURON_MEM_INSTANCE=trn1.2xlarge \
-        CARGO_TARGET_DIR=$target/target cargo test --locked
-) 2>&1 | tee "$log"
-for name in "${tests[@]}"; do
-    if ! grep -q "^test $name \.\.\. ok$" "$log"; then
-        echo "neuronx.sh: $name did not pass" >&2
-        exit 1
-    fi
-done
-echo "neuronx $version: ${tests[*]} passed against $target/neuron/lib/libnrt.so.1"
+tested() { # WHERE COMMAND...: runs the tests and looks for those that count.
+    local where=$1
+    shift
+    (cd "$scratch/neuronx" && NEURON_DIR=$target/neuron CARGO_TARGET_DIR=$target/target "$@" cargo test --locked) 2>&1 |
+        tee "$log"
+    for name in "${tests[@]}"; do
+        if ! grep -q "^test $name \.\.\. ok$" "$log"; then
+            echo "neuronx.sh: $name did not pass $where" >&2
+            exit 1
+        fi
+    done
+    echo "neuronx $version: ${tests[*]} passed $where against $target/neuron/lib/libnrt.so.1"
+}
+tested "in the process" env NEURON_MEM_BACKEND=software NEURON_MEM_INSTANCE=trn1.2xlarge
+tested "on a server" env -u NEURON_MEM_BACKEND "$target/neuron/bin/neuron-mem" run --instance trn1.2xlarge --
