@@ -14,7 +14,7 @@ use rustix::net::{Shutdown, shutdown};
 use crate::files::File;
 use crate::process::{Process, Processes};
 use crate::settle::settle;
-use crate::state::{Connection, Shared, has_ended};
+use crate::state::{Connection, Shared, end, has_ended};
 use crate::{attributes, lane};
 
 /// Bit 0 of the flags of `open(2)`: to write only, the misc lane (`spec/abi.md` 2.1).
@@ -22,20 +22,16 @@ const WRITE_ONLY: u32 = 1;
 
 /// Serves a connection to its end.
 pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
-    let refusal = |errno: Errno| Welcome { errno: errno.raw().cast_unsigned(), ..shared.welcome() };
     let connection = match shared.connections.add(socket) {
         Ok(connection) => connection,
         Err((socket, errno)) => {
             shared.log.note(format_args!(
                 "a connection is refused, there are too many or the server stops: {errno}"
             ));
-            let _gone_or_told = packet::send_at_once(&socket, &refusal(errno));
-            return;
+            return refuse(shared, &socket, errno);
         }
     };
-    let refuse = |errno: Errno| {
-        let _gone_or_told = packet::send(&connection.socket, &refusal(errno), &[], None);
-    };
+    let refuse = |errno| refuse(shared, &connection.socket, errno);
     let Ok(Credentials { pid, user }) = Credentials::of(&connection.socket) else {
         return refuse(Errno::EACCES);
     };
@@ -93,6 +89,15 @@ pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
         ));
         refuse(errno);
     }
+}
+
+/// Tells a client why its connection ends now. What it has sent, or is about to, is taken off
+/// first: else the system would tell it of that in place of the answer.
+fn refuse(shared: &Shared, socket: &OwnedFd, errno: Errno) {
+    let welcome = Welcome { errno: errno.raw().cast_unsigned(), ..shared.welcome() };
+    let _gone_or_told = packet::send_at_once(socket, &welcome);
+    end(socket);
+    while let Ok(Some(_)) = Packet::receive(socket, SHORT) {}
 }
 
 /// Greets. A client that is gone meanwhile is noticed later.

@@ -128,10 +128,10 @@ impl Files {
         }
     }
 
-    /// The file of a number.
+    /// The file of a number. One whose last descriptor is closed is nobody's any more.
     pub(crate) fn get(&self, number: u64) -> Option<InUse<'_>> {
         match self.table().get(&number) {
-            Some(Slot::Open(file)) => Some(self.use_of(file)),
+            Some(Slot::Open(file)) if !has_ended(&file.socket) => Some(self.use_of(file)),
             _ => None,
         }
     }
@@ -158,6 +158,7 @@ impl Files {
         drop(table);
         self.end(&file, ledger);
         drop(file);
+        ledger.one_ended();
         self.table().remove(&number);
         self.changed.notify_all();
     }

@@ -3,6 +3,7 @@
 //! given back. A queue that a process bound is not among them: no command lets go of one, so every
 //! process leaves it to its exit (`spec/driver.md` 10, item 17).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use neuron_driver::Held;
@@ -27,6 +28,7 @@ pub struct Left {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     left: Mutex<Vec<Left>>,
+    ends: AtomicU64,
 }
 
 impl Ledger {
@@ -37,6 +39,16 @@ impl Ledger {
             let left = Left { pid, name: name.to_owned(), device, held };
             self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
         }
+    }
+
+    /// A file was closed, or a process has ended.
+    pub(crate) fn one_ended(&self) {
+        self.ends.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many have ended.
+    pub(crate) fn ends(&self) -> u64 {
+        self.ends.load(Ordering::Acquire)
     }
 
     pub(crate) fn all(&self) -> Vec<Left> {

@@ -13,7 +13,7 @@ use rustix::io::Errno as SystemErrno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use vm_memory::VolatileSlice;
 
-use crate::state::end;
+use crate::state::{end, has_ended};
 
 /// A client's connections for its memory, once it has made one. A program with several libraries
 /// that make calls has several; any will do.
@@ -71,23 +71,46 @@ impl SocketMemory {
 
     fn ask(&self, request: MemoryRequest, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
         let _one = self.exchange();
-        let socket = self.sockets().last().cloned().ok_or(Errno::EFAULT)?;
-        let answered = (|| {
-            packet::send(&socket, &request, bytes, None).ok()?;
-            let packet = Packet::receive(&socket, LONG).ok()??;
-            let (reply, bytes) = packet.head::<MemoryReply>().ok()?;
-            let wanted = if request.access == access::READ { request.len as usize } else { 0 };
-            match Errno::new(reply.errno.cast_signed()) {
-                Some(errno) => Some(Err(errno)),
-                None => (bytes.len() == wanted).then(|| Ok(bytes.to_vec())),
+        loop {
+            let socket = self.sockets().last().cloned().ok_or(Errno::EFAULT)?;
+            match exchange(&socket, request, bytes) {
+                Exchanged::Answer(answer) => return answer,
+                // A library is done: another one of the program may be there to be asked.
+                Exchanged::Ended => self.forget(&socket),
+                // It would answer the next question with it.
+                Exchanged::Nonsense => {
+                    end(&socket);
+                    self.forget(&socket);
+                    return Err(Errno::EFAULT);
+                }
             }
-        })();
-        // Whoever does not answer, or answers something else, would answer the next question with it.
-        answered.unwrap_or_else(|| {
-            end(&socket);
-            self.forget(&socket);
-            Err(Errno::EFAULT)
-        })
+        }
+    }
+}
+
+enum Exchanged {
+    Answer(Result<Vec<u8>, Errno>),
+    /// The connection has ended.
+    Ended,
+    /// No answer in time, or none to this.
+    Nonsense,
+}
+
+fn exchange(socket: &OwnedFd, request: MemoryRequest, bytes: &[u8]) -> Exchanged {
+    let received = packet::send(socket, &request, bytes, None).and_then(|()| Packet::receive(socket, LONG));
+    let packet = match received {
+        Ok(Some(packet)) => packet,
+        _ if has_ended(socket) => return Exchanged::Ended,
+        _ => return Exchanged::Nonsense,
+    };
+    let wanted = if request.access == access::READ { request.len as usize } else { 0 };
+    match packet.head::<MemoryReply>() {
+        Ok((reply, bytes)) => match Errno::new(reply.errno.cast_signed()) {
+            Some(errno) => Exchanged::Answer(Err(errno)),
+            None if bytes.len() == wanted => Exchanged::Answer(Ok(bytes.to_vec())),
+            None => Exchanged::Nonsense,
+        },
+        Err(_) => Exchanged::Nonsense,
     }
 }
 

@@ -193,6 +193,7 @@ impl Process {
         drop(state);
         shared.files.exit(self, &shared.ledger);
         drop(unmapped);
+        shared.ledger.one_ended();
         self.is_gone();
     }
 

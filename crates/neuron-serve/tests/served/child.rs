@@ -2,12 +2,15 @@
 //! it line by line.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::RwLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use neuron_ndl::remote::{Address, Remote};
 use neuron_serve::Server;
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{descriptors, hostile, leaks, life, order, stops, users, work};
@@ -19,6 +22,10 @@ const SOCKET: &str = "NEURON_SERVE_TEST_SOCKET";
 const REPORT: &str = "=";
 /// How long a report may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A child has all descriptors of this process until it is another program: held while one is
+/// started, and while one is closed whose end is waited for.
+pub(crate) static SPAWN: RwLock<()> = RwLock::new(());
 
 #[test]
 #[ignore = "a client of the other tests, which start it"]
@@ -88,9 +95,19 @@ impl Client {
         Self::spawn(command)
     }
 
-    pub(crate) fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(command: Command) -> Self {
+        Self::spawn_with(command, None)
+    }
+
+    /// One that inherits a descriptor, which no other child does.
+    pub(crate) fn spawn_with(mut command: Command, descriptor: Option<&OwnedFd>) -> Self {
+        let one = SPAWN.write();
+        let inherit = |flags| descriptor.iter().for_each(|fd| fcntl_setfd(fd, flags).unwrap());
+        inherit(FdFlags::empty());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        inherit(FdFlags::CLOEXEC);
+        drop(one);
         let (stdin, stderr) = (child.stdin.take().unwrap(), child.stderr.take().unwrap());
         let (sender, reports) = channel();
         std::thread::spawn(move || {

@@ -8,7 +8,7 @@ use neuron_abi::errno::Errno;
 use neuron_ndl::Device;
 use rustix::io::FdFlags;
 
-use crate::child::{Client, address, command, report, variable, wait_for_word};
+use crate::child::{Client, SPAWN, address, command, report, variable, wait_for_word};
 use crate::common::Served;
 use crate::raw::Raw;
 use crate::work::{Random, allocate};
@@ -46,7 +46,7 @@ pub(crate) fn act_holder() {
     wait_for_word();
     try_gated(&raw);
     wait_for_word();
-    raw.descriptor = None;
+    raw.close();
     report("closed");
 }
 
@@ -63,8 +63,9 @@ fn a_childs_close_of_an_inherited_file_leaves_the_parent_what_it_has() {
     let bytes = Random::new(1).bytes(1 << 20);
     raw.write(handle, &bytes).unwrap();
     let mut child = command("holder", served.address());
-    child.env(DESCRIPTOR, inheritable(&raw));
-    let mut child = Client::spawn(child);
+    let socket = raw.descriptor.as_ref().unwrap();
+    child.env(DESCRIPTOR, socket.as_raw_fd().to_string());
+    let mut child = Client::spawn_with(child, Some(socket));
     assert_eq!(child.next(), child.pid().to_string());
     for _ in 0..2 {
         assert_eq!(child.next(), "no slot");
@@ -74,7 +75,7 @@ fn a_childs_close_of_an_inherited_file_leaves_the_parent_what_it_has() {
     child.end();
     assert!(is_client(&served, own));
     assert!(raw.read(handle, bytes.len()).unwrap() == bytes);
-    raw.descriptor = None;
+    raw.close();
     assert!(!is_client(&served, own));
     assert_eq!(served.left().len(), 1);
 }
@@ -87,7 +88,7 @@ fn one_of_two_descriptors_keeps_the_file_and_its_slot() {
     let (handle, _) = raw.allocate(4096, true).unwrap();
     raw.write(handle, &[7; 4096]).unwrap();
     let second = raw.descriptor.as_ref().unwrap().try_clone().unwrap();
-    raw.descriptor = None;
+    raw.close();
     assert!(is_client(&served, own));
     assert_eq!(raw.read(handle, 4096).unwrap(), [7; 4096]);
     // Nothing that is written is an end, nothing at all least of all.
@@ -96,7 +97,10 @@ fn one_of_two_descriptors_keeps_the_file_and_its_slot() {
         assert!(is_client(&served, own));
         assert_eq!(raw.read(handle, 4096).unwrap(), [7; 4096]);
     }
-    drop(second);
+    {
+        let _no_child_is_on_its_way = SPAWN.read();
+        drop(second);
+    }
     assert!(!is_client(&served, own));
     assert_eq!(served.machine().driver(0).unwrap().held_by(own), []);
     assert_eq!(raw.read(handle, 4096).unwrap_err().errno(), Errno::ENODEV);

@@ -79,9 +79,9 @@ fn who_cleans_up_leaves_nothing_and_who_closes_without_leaves_it_with_the_last_f
 
     let [mut first, mut second] = [(); 2].map(|()| Raw::open(served.address(), 0));
     first.allocate(4096, false).unwrap();
-    first.descriptor = None;
+    first.close();
     assert!(served.left().is_empty(), "the other file keeps it");
-    second.descriptor = None;
+    second.close();
     let left = served.left();
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].pid, left[0].device), (std::process::id().cast_signed(), 0));

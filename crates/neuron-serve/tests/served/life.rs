@@ -35,7 +35,7 @@ pub(crate) fn act() {
     let server = Server::start(options).unwrap();
     report("up");
     wait_for_word();
-    server.stop();
+    let _left = server.stop();
     report("stopped");
 }
 
@@ -57,11 +57,11 @@ fn a_server_that_ends_ends_the_calls_that_it_serves_and_says_who_it_was() {
         let (_folder, address) = place();
         let mut server = serve(&address);
         let raw = Raw::open(&address, 0);
+        let (handle, _) = raw.allocate(1 << 20, false).unwrap();
         let calls = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let (handle, _) = raw.allocate(1 << 20, false).unwrap();
                     let bytes = Random::new(1).bytes(1 << 20);
                     let error = loop {
                         match raw.write(handle, &bytes) {

@@ -72,7 +72,7 @@ fn what_a_process_closes_is_free_for_another_that_hears_of_it() {
         other.wait_until("ready");
         let mut own = Raw::open(served.address(), 0);
         own.allocate(size, false).unwrap();
-        own.descriptor = None;
+        own.close();
         other.tell();
         other.wait_until("full");
         other.kill();

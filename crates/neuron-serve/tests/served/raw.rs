@@ -8,6 +8,9 @@ use neuron_wire::client::open;
 use neuron_wire::{Address, Answer, CallError, Calls, OpenedFile};
 use zerocopy::{Immutable, IntoBytes};
 
+use crate::child::SPAWN;
+
+/// An open device of this process.
 pub(crate) struct Raw {
     pub(crate) calls: Calls,
     /// The program's descriptor; it is open as long as there is one.
@@ -25,6 +28,12 @@ impl Raw {
     pub(crate) fn inherited(address: &Address, socket: OwnedFd) -> Self {
         let file = open::which(&socket, address.path()).unwrap();
         Self { calls: Calls::new(address.clone()), descriptor: Some(socket), file }
+    }
+
+    /// Closes its last descriptor: none is in a child that is being started either.
+    pub(crate) fn close(&mut self) {
+        let _no_child_is_on_its_way = SPAWN.read();
+        self.descriptor = None;
     }
 
     /// A call whose argument holds no addresses, or such of this process that are valid.
@@ -81,5 +90,11 @@ impl Raw {
             ..Default::default()
         };
         self.ioctl(cmd::MEM_BUF_COPY64.word, &mut copy).map(drop)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -17,7 +17,7 @@ use rustix::io::FdFlags;
 use rustix::process::Signal;
 use vm_memory::VolatileSlice;
 
-use crate::child::{Client, PATIENCE, address, command, remote, report};
+use crate::child::{Client, PATIENCE, SPAWN, address, command, remote, report};
 use crate::common::Served;
 use crate::descriptors::DESCRIPTOR;
 use crate::raw::Raw;
@@ -167,6 +167,7 @@ fn a_file_that_is_closed_while_another_threads_call_runs_is_closed_behind_it() {
                 assert!(!ended.load(Ordering::Relaxed), "no call went well");
                 std::thread::yield_now();
             }
+            let _no_child_is_on_its_way = SPAWN.read();
             drop(descriptor);
         });
         wait_closed(&served);

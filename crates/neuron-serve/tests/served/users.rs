@@ -1,5 +1,6 @@
 //! Clients of other users.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
@@ -46,18 +47,17 @@ fn nobody_says(admit: Admit, memory_by_socket: bool) -> Option<String> {
         let mode = std::fs::metadata(picture).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755, "the picture is for all");
     }
-    let mut command = command("foreign", served.address());
+    let command = command("foreign", served.address());
     // The test program is where only this user may be: nobody gets it by a descriptor.
     let program = std::fs::File::open(command.get_program()).unwrap();
-    rustix::io::fcntl_setfd(&program, rustix::io::FdFlags::empty()).unwrap();
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&program));
+    let program = OwnedFd::from(program);
+    let path = format!("/proc/self/fd/{}", program.as_raw_fd());
     let mut as_nobody = std::process::Command::new(path);
     as_nobody.args(command.get_args()).uid(NOBODY).gid(NOBODY).current_dir("/");
     as_nobody.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let client = Client::spawn(as_nobody);
+    let client = Client::spawn_with(as_nobody, Some(&program));
     let said = client.next();
     client.end();
-    command.env_clear();
     Some(said)
 }
 

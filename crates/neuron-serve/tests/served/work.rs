@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use neuron_abi::arch::Generation;
+use neuron_abi::errno::Errno;
 use neuron_abi::memory::Category;
 use neuron_abi::{arg, cmd};
 use neuron_ndl::{
@@ -125,9 +126,15 @@ impl Work {
         };
         device.copy(copy(&first, &second)).unwrap();
         report("copied");
-        let handle = device.copy_async(copy(&second, &host), 0, WaitHandle::NONE).unwrap();
-        report("a copy runs");
-        device.copy_wait(&second, handle).unwrap();
+        match device.copy_async(copy(&second, &host), 0, WaitHandle::NONE) {
+            Ok(handle) => {
+                report("a copy runs");
+                device.copy_wait(&second, handle).unwrap();
+            }
+            // Another process's copy has the place on this core's ring.
+            Err(error) if error.errno == Errno::EBUSY => device.copy(copy(&second, &host)).unwrap(),
+            Err(error) => panic!("{error}"),
+        }
         let mapped = host.map().unwrap();
         let mut seen = vec![0; size as usize];
         mapped.slice().copy_to(&mut seen);
