@@ -18,18 +18,22 @@ use crate::{descriptors, hostile, leaks, life, order, stops, users, work};
 /// What the process does, and where its server is.
 const ACT: &str = "NEURON_SERVE_TEST_ACT";
 const SOCKET: &str = "NEURON_SERVE_TEST_SOCKET";
+/// Set for a child of the test: it tells first that it is there.
+const HERE: &str = "NEURON_SERVE_TEST_HERE";
 /// Lines that begin so are reports; others are what a panic says.
 const REPORT: &str = "=";
 /// How long a report may take on a busy machine before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A child has all descriptors of this process until it is another program: held while one is
-/// started, and while one is closed whose end is waited for.
+/// A child has all descriptors of this process until it is another program: held until one is, and while one is closed whose end is waited for.
 pub(crate) static SPAWN: RwLock<()> = RwLock::new(());
 
 #[test]
 #[ignore = "a client of the other tests, which start it"]
 fn client() {
+    if std::env::var_os(HERE).is_some() {
+        report(HERE);
+    }
     match variable(ACT).as_str() {
         "work" => work::act(),
         "stopped" => stops::act(),
@@ -76,7 +80,7 @@ pub(crate) fn wait_for_word() {
 pub(crate) fn command(act: &str, address: &Address) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child::client", "--ignored", "--nocapture"]);
-    command.env(ACT, act).env(SOCKET, address.path());
+    command.env(ACT, act).env(SOCKET, address.path()).env_remove(HERE);
     command
 }
 
@@ -104,10 +108,10 @@ impl Client {
         let one = SPAWN.write();
         let inherit = |flags| descriptor.iter().for_each(|fd| fcntl_setfd(fd, flags).unwrap());
         inherit(FdFlags::empty());
+        command.env(HERE, "1");
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         inherit(FdFlags::CLOEXEC);
-        drop(one);
         let (stdin, stderr) = (child.stdin.take().unwrap(), child.stderr.take().unwrap());
         let (sender, reports) = channel();
         std::thread::spawn(move || {
@@ -117,7 +121,11 @@ impl Client {
                 }
             }
         });
-        Self { child, stdin, reports, ended: false }
+        let client = Self { child, stdin, reports, ended: false };
+        // A spawn returns some time before what the child is not to have is closed there.
+        client.wait_until(HERE);
+        drop(one);
+        client
     }
 
     pub(crate) fn pid(&self) -> i32 {

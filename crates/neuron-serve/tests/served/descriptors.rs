@@ -1,11 +1,16 @@
 //! What holds for the descriptor of an open device: fork, dup, exec and threads.
 
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 
 use neuron_abi::cmd;
 use neuron_abi::errno::Errno;
 use neuron_ndl::Device;
+use neuron_wire::Calls;
+use neuron_wire::client::open;
 use rustix::io::FdFlags;
 
 use crate::child::{Client, SPAWN, address, command, report, variable, wait_for_word};
@@ -178,4 +183,22 @@ fn eight_threads_of_a_process_work_at_once_and_each_finds_its_bytes() {
         drop(device);
         assert!(served.left().is_empty(), "{:?}", served.left());
     }
+}
+
+#[test]
+fn writing_nothing_to_a_file_under_sys_is_no_end_of_it() {
+    let served = Served::new("trn1.2xlarge");
+    let shared = served.machine().sysfs().unwrap().files;
+    let path = shared.iter().map(|file| &file.path).find(|path| path.ends_with("/notify_delay")).unwrap();
+    let (path, calls) = (Path::new(path), Calls::new(served.address().clone()));
+    let file = open::open_attribute(served.address(), path).unwrap();
+    let shown = |written: &[u8]| {
+        rustix::io::write(&file, b"").unwrap();
+        rustix::io::write(&file, written).unwrap();
+        let mut text = String::new();
+        File::from(calls.read_attribute(path).unwrap()).read_to_string(&mut text).unwrap();
+        text
+    };
+    assert_ne!(shown(b"0"), shown(b"-1"));
+    assert_eq!(shown(b""), shown(b"-1"));
 }
