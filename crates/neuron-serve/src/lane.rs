@@ -35,7 +35,7 @@ pub(crate) fn serve(shared: &Shared, process: &Process, lane: &OwnedFd) {
             }
         };
         // Who is dead hears nothing, and who is served by a server that stops hears that by the end.
-        if !process.is_alive() {
+        if shared.stop.is_requested() || !process.is_alive() {
             return;
         }
         let (reply, outcome) = match outcome {

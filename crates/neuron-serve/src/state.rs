@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -67,21 +68,30 @@ impl Shared {
 
 /// Tells every thread that waits to end.
 #[derive(Debug)]
-pub(crate) struct Stop(OwnedFd);
+pub(crate) struct Stop {
+    /// Readable from then on.
+    event: OwnedFd,
+    requested: AtomicBool,
+}
 
 impl Stop {
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC)?))
+        Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC)?, requested: AtomicBool::new(false) })
     }
 
     pub(crate) fn request(&self) {
-        let _always_room = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        self.requested.store(true, Ordering::Release);
+        let _always_room = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::Acquire)
     }
 
     /// Waits until something can be read; `false` when it is time to end.
     pub(crate) fn wait_for(&self, readable: impl AsFd) -> bool {
         loop {
-            let mut ends = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(&readable, PollFlags::IN)];
+            let mut ends = [PollFd::new(&self.event, PollFlags::IN), PollFd::new(&readable, PollFlags::IN)];
             match poll(&mut ends, None) {
                 Ok(_) => return ends[0].revents().is_empty(),
                 Err(SystemErrno::INTR) => {}
