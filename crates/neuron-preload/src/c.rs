@@ -108,13 +108,13 @@ impl Out<c_char> {
         len
     }
 
-    /// The bytes that a function that succeeded put there.
-    pub(crate) fn bytes(self, len: usize) -> Vec<u8> {
+    /// Looks at the bytes that a function that succeeded put there.
+    pub(crate) fn look<T>(self, len: usize, look: impl FnOnce(&[u8]) -> T) -> T {
         if self.0.is_null() {
-            return Vec::new();
+            return look(&[]);
         }
         // SAFETY: so many were put there.
-        unsafe { std::slice::from_raw_parts(self.0.cast::<u8>(), len) }.to_vec()
+        look(unsafe { std::slice::from_raw_parts(self.0.cast::<u8>(), len) })
     }
 
     /// Puts a string there that fits, with its zero.

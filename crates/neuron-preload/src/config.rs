@@ -41,6 +41,18 @@ impl Kept {
         true
     }
 
+    /// Whether bytes begin with it. Nothing is allocated.
+    fn begins(&self, bytes: &[u8]) -> bool {
+        let len = self.len.load(Ordering::Relaxed);
+        len <= bytes.len()
+            && self
+                .bytes
+                .iter()
+                .take(len)
+                .zip(bytes)
+                .all(|(kept, byte)| kept.load(Ordering::Relaxed) == *byte)
+    }
+
     fn get(&self) -> Vec<u8> {
         let len = self.len.load(Ordering::Relaxed);
         self.bytes.iter().take(len).map(|byte| byte.load(Ordering::Relaxed)).collect()
@@ -83,4 +95,29 @@ pub(crate) fn socket() -> Vec<u8> {
 /// The server's picture.
 pub(crate) fn tree() -> Vec<u8> {
     TREE.get()
+}
+
+/// Whether a path of the system's may be in the server's picture.
+pub(crate) fn may_be_in_tree(path: &[u8]) -> bool {
+    is_on() && TREE.begins(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_told_and_known_at_the_start_of_a_path() {
+        let kept = Kept::new();
+        assert!(
+            !kept.keep(Some(b"relative"), 107) && !kept.keep(Some(b"/too/long"), 3) && !kept.keep(None, 107)
+        );
+        assert!(kept.keep(Some(b"/tmp/tree"), 107));
+        assert_eq!(kept.get(), b"/tmp/tree");
+        for (path, begins) in
+            [("/tmp/tree/sys", true), ("/tmp/tree", true), ("/tmp/tre", false), ("/etc/x/y/z", false)]
+        {
+            assert_eq!(kept.begins(path.as_bytes()), begins, "{path}");
+        }
+    }
 }

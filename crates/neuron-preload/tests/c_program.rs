@@ -83,6 +83,14 @@ fn a_cancelled_thread_a_cleared_environment_and_bad_arguments_are_as_without_the
 }
 
 #[test]
+fn an_allocator_that_looks_around_before_it_can_allocate_is_not_asked_to() {
+    let server = Server::start();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/allocator.c");
+    let Some(program) = compiled(&source, server.folder()) else { return };
+    server.run(program, &[]);
+}
+
+#[test]
 fn streams_of_the_c_library_read_and_write() {
     let Some(server) = part("streams") else { return };
     server.log.wait(1, "written");

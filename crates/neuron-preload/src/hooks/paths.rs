@@ -30,13 +30,14 @@ fn link(fd: c_int, path: Text, out: Out<c_char>, size: usize, real: impl FnOnce(
     };
     by_path(fd, path, false, ours, |path| {
         let len = real(path);
-        // A link of /proc to what was opened in the picture.
-        if let (Ok(len), Some(server)) = (usize::try_from(len), state::server())
-            && let Some(shown) = server.tree.shown(&out.bytes(len))
-        {
-            return out.put_bytes(&shown, size).cast_signed();
+        // A link of /proc to what was opened in the picture. An allocator that reads a link before it
+        // can allocate goes no further than the first look.
+        let Ok(bytes) = usize::try_from(len) else { return len };
+        if !out.look(bytes, config::may_be_in_tree) {
+            return len;
         }
-        len
+        let shown = state::server().and_then(|server| out.look(bytes, |path| server.tree.shown(path)));
+        shown.map_or(len, |shown| out.put_bytes(&shown, size).cast_signed())
     })
 }
 
