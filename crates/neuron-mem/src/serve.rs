@@ -10,6 +10,7 @@ use neuron_ndl::remote::Address;
 use neuron_serve::log::Log;
 use neuron_serve::server::ListenError;
 use neuron_serve::{Admit, Options, ServeError, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -48,6 +49,7 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let failed = |error| Failure::because(Exit::Device, "signals cannot be caught".to_owned(), error);
     let _second_signal = Interrupt::install().map_err(failed)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    many_descriptors();
     let server = start(options)?;
     let machine = server.machine().instance();
     let devices = plural(machine.devices.into(), "device");
@@ -64,6 +66,12 @@ pub fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<(), Failure> {
             Err(Failure::new(Exit::Output, why))
         }
     }
+}
+
+/// Takes as many descriptors as the system gives: a client has a few here for each device and thread.
+fn many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _fewer_clients_without = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Starts a server.

@@ -12,29 +12,10 @@ use neuron_wire::client::open;
 use rustix::fs::FileType;
 
 use crate::fds;
+use crate::known::{Device, Identity};
 use crate::node::Node;
 use crate::place::Place;
-use crate::recent::Recent;
 use crate::state::{self, Server, TABLES};
-
-/// An open device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Device {
-    /// What calls name it by.
-    pub(crate) file: u64,
-    /// Its number.
-    pub(crate) index: u32,
-    /// `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
-    pub(crate) access: u32,
-}
-
-/// File system and inode.
-type Identity = (u64, u64);
-
-pub(crate) struct Descriptors {
-    devices: Recent<Identity, Device>,
-    places: Recent<Identity, Place>,
-}
 
 /// Whether any device is known.
 static DEVICES: AtomicBool = AtomicBool::new(false);
@@ -42,12 +23,6 @@ static DEVICES: AtomicBool = AtomicBool::new(false);
 static COPIES: AtomicBool = AtomicBool::new(false);
 /// A bit for the last six of the inode of all else that it got.
 static PICTURED: AtomicU64 = AtomicU64::new(0);
-
-impl Descriptors {
-    pub(crate) const fn new() -> Self {
-        Self { devices: Recent::new(), places: Recent::new() }
-    }
-}
 
 const fn bit(inode: u64) -> u64 {
     1 << (inode % 64)

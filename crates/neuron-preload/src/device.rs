@@ -9,7 +9,8 @@ use neuron_wire::client::bounce::Bounce;
 use rustix::io::Errno;
 
 use crate::c::{self, Answer as _, Mapped};
-use crate::descriptors::{self, Device, Known};
+use crate::descriptors::{self, Known};
+use crate::known::Device;
 use crate::mappings;
 use crate::state::{self, Server, TABLES};
 

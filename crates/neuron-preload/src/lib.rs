@@ -12,8 +12,8 @@
 //! | `view` | which of the program's paths lead to the server's |
 //! | `tree`, `place`, `node` | the picture; paths of the server's; what is there, for `stat(2)` |
 //! | `opening` | what `open(2)` gives |
-//! | `listing` | directories of the machine in which names of the server's are shown |
-//! | `descriptors` | which descriptors are the server's |
+//! | `listing`, `listings` | directories of the machine in which names of the server's are shown |
+//! | `descriptors`, `known` | which descriptors are the server's |
 //! | `device`, `mappings` | ioctl and mmap on an open device; where mappings are |
 //! | `state`, `fork`, `config` | what the process knows of the server; forks; the two variables |
 //! | `c`, `fds`, `lock`, `once`, `recent` | pointers of C; descriptors; a lock, a value made once, a table |
@@ -56,7 +56,9 @@ mod descriptors;
 mod device;
 mod fds;
 mod fork;
+mod known;
 mod listing;
+mod listings;
 mod lock;
 mod mappings;
 mod node;

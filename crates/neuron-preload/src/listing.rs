@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::io::Errno;
 
 use crate::c::{self, Dir, Zeroed as _};
+use crate::listings::{Entry, Listing, Listings};
 use crate::node::Node;
 use crate::once::Once;
 use crate::place::{Parent, Place, is_ours};
@@ -15,29 +16,6 @@ use crate::tree::Tree;
 /// `telldir(3)` in the server's names: behind all that a file system says.
 const BEHIND: i64 = i64::MAX - (1 << 20);
 
-/// A directory that is being read.
-struct Listing {
-    stream: usize,
-    parent: Parent,
-    /// The server's names.
-    entries: Vec<Entry>,
-    /// How many of them were read, once the machine's are at their end.
-    read: Option<usize>,
-    /// What the program has last got of them.
-    shown: Box<libc::dirent>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    name: Vec<u8>,
-    inode: u64,
-    kind: u8,
-}
-
-pub(crate) struct Listings {
-    all: Vec<Listing>,
-}
-
 /// Directories that are being read.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -45,16 +23,6 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 #[inline]
 pub(crate) fn is_none() -> bool {
     OPEN.load(Ordering::Relaxed) == 0
-}
-
-impl Listings {
-    pub(crate) const fn new() -> Self {
-        Self { all: Vec::new() }
-    }
-
-    fn of(&mut self, stream: Dir) -> Option<&mut Listing> {
-        self.all.iter_mut().find(|listing| listing.stream == stream as usize)
-    }
 }
 
 /// Which of the four a directory is, by file system and inode.

@@ -12,7 +12,8 @@ use neuron_wire::client::open;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::descriptors::{self, Device};
+use crate::descriptors;
+use crate::known::Device;
 use crate::node::{Kind, Node, READ, User, WRITE};
 use crate::place::Place;
 use crate::state::{self, Server};

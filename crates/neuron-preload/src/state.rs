@@ -9,8 +9,9 @@ use neuron_wire::{Address, CallError, Calls, OpenError};
 use rustix::io::Errno;
 
 use crate::config;
-use crate::descriptors::Descriptors;
-use crate::listing::Listings;
+use crate::fork;
+use crate::known::Descriptors;
+use crate::listings::Listings;
 use crate::lock::Lock;
 use crate::mappings::Mappings;
 use crate::once::Once;
@@ -60,7 +61,7 @@ pub(crate) fn server() -> Option<&'static Server> {
         Some(Server { address, tree: Tree::new(&config::tree()) })
     });
     if !WATCHED.swap(true, Ordering::Relaxed) {
-        crate::fork::watch();
+        fork::watch(before_fork, in_parent, in_child);
     }
     server.as_ref()
 }
@@ -71,19 +72,20 @@ pub(crate) fn calls(server: &Server) -> &'static Calls {
 }
 
 /// Before a fork.
-pub(crate) fn before_fork() {
+extern "C" fn before_fork() {
     HELD.store(TABLES.hold(), Ordering::Relaxed);
 }
 
-/// After it, in both.
-pub(crate) fn after_fork() {
+/// After it, in the parent.
+extern "C" fn in_parent() {
     if HELD.swap(false, Ordering::Relaxed) {
         TABLES.release();
     }
 }
 
-/// After that in the child, which has neither its parent's mappings nor its lanes.
-pub(crate) fn in_child() {
+/// In the child, which has neither its parent's mappings nor its lanes.
+extern "C" fn in_child() {
+    in_parent();
     TABLES.with(|tables| tables.mappings.forget());
     if let Some(calls) = CALLS.made() {
         calls.forked();

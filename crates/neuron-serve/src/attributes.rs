@@ -1,59 +1,24 @@
 //! Files under `/sys`, read and written.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use neuron_abi::errno::Errno;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
-use rustix::net::{RecvFlags, recv};
 
 use crate::settle::settle;
-use crate::state::{Connection, Shared, has_ended};
+use crate::sockets::Connection;
+use crate::state::Shared;
+use crate::writers::Writer;
 
-/// Bytes of a write that count: what a page of sysfs takes.
-const MOST_BYTES: usize = 4096;
-
-/// Files that are open to write.
-#[derive(Default)]
-pub(crate) struct Attributes {
-    open: Mutex<BTreeMap<u64, Arc<Writer>>>,
-    last: AtomicU64,
-}
-
-/// A file that is open to write.
-struct Writer {
-    path: String,
-    socket: Arc<OwnedFd>,
-    /// Whoever takes writes off the socket does so alone, in their order.
-    taking: Mutex<()>,
-}
-
-impl Writer {
-    /// Does all writes that have been made by now; `false` at the end of the file.
-    fn take_all(&self, shared: &Shared) -> bool {
-        let _alone = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bytes = [0; MOST_BYTES];
-        loop {
-            match recv(&*self.socket, &mut bytes, RecvFlags::DONTWAIT) {
-                // Writing nothing is no end.
-                Ok((0, _)) if has_ended(&self.socket) => return false,
-                Ok((0, _)) => {}
-                Ok((len, _)) => {
-                    settle(shared);
-                    let written = bytes.get(..len).unwrap_or_default();
-                    if let Err(errno) = shared.machine.write_attribute(&self.path, written) {
-                        shared.log.note(format_args!("a write to /{} failed: {errno}", self.path));
-                    }
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return true,
-                Err(_) => return false,
-            }
+/// Does all writes to a file that have been made by now; `false` at its end.
+fn write_all(shared: &Shared, writer: &Writer) -> bool {
+    writer.take_all(|bytes| {
+        settle(shared);
+        if let Err(errno) = shared.machine.write_attribute(&writer.path, bytes) {
+            shared.log.note(format_args!("a write to /{} failed: {errno}", writer.path));
         }
-    }
+    })
 }
 
 /// The path that a client names: text, from the root.
@@ -63,13 +28,9 @@ fn text(path: &[u8]) -> Result<&str, Errno> {
 
 /// A descriptor of memory with all of a file, at its start.
 pub(crate) fn read(shared: &Shared, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let writers: Vec<_> = {
-        let open = shared.attributes.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.values().map(Arc::clone).collect()
-    };
     // Who has written before this was asked for has been heard.
-    for writer in writers {
-        writer.take_all(shared);
+    for writer in shared.writers.all() {
+        write_all(shared, &writer);
     }
     let file = shared.machine.attribute(text(path)?)?;
     let errno = |error: rustix::io::Errno| Errno::new(error.raw_os_error()).unwrap_or(Errno::EIO);
@@ -87,25 +48,11 @@ pub(crate) fn read(shared: &Shared, path: &[u8]) -> Result<OwnedFd, Errno> {
 pub(crate) fn serve(shared: &Arc<Shared>, connection: &Connection<'_>, path: &[u8]) -> Result<(), Errno> {
     let path = text(path)?.to_owned();
     shared.machine.write_attribute(&path, &[])?;
-    let writer = Arc::new(Writer { path, socket: Arc::clone(&connection.socket), taking: Mutex::default() });
-    let number = shared.attributes.last.fetch_add(1, Ordering::Relaxed);
-    shared.attributes.open.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::clone(&writer));
+    let (number, writer) = shared.writers.add(path, Arc::clone(&connection.socket));
     let _gone_or_told = neuron_wire::packet::send(&connection.socket, &shared.welcome(), &[], None);
     // To read, such a file is at its end.
     let _gone_already = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Write);
-    while wait(&writer.socket) && writer.take_all(shared) {}
-    shared.attributes.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    while writer.wait() && write_all(shared, &writer) {}
+    shared.writers.remove(number);
     Ok(())
-}
-
-/// Waits until there is something to take; `false` if that cannot be waited for.
-fn wait(socket: &OwnedFd) -> bool {
-    loop {
-        let mut ends = [PollFd::new(socket, PollFlags::IN)];
-        match poll(&mut ends, None::<&Timespec>) {
-            Ok(_) => return true,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
 }

@@ -11,10 +11,12 @@ use neuron_wire::packet::{self, Packet};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
+use crate::clients::client;
 use crate::files::File;
-use crate::process::{Process, Processes};
+use crate::process::Process;
 use crate::settle::settle;
-use crate::state::{Connection, Shared, end, has_ended};
+use crate::sockets::{Connection, end, has_ended};
+use crate::state::Shared;
 use crate::{attributes, lane};
 
 /// Bit 0 of the flags of `open(2)`: to write only, the misc lane (`spec/abi.md` 2.1).
@@ -65,7 +67,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
     };
     let tail = packet.head::<Hello>().map_or(&[][..], |(_, tail)| tail);
     let _as_long_as_it_takes = set_socket_timeout(&connection.socket, Timeout::Recv, None);
-    let process = match Processes::of(shared, pid) {
+    let process = match client(shared, pid) {
         Ok(process) => process,
         Err(error) => {
             shared.log.note(format_args!("process {} cannot be served: {error}", pid));

@@ -12,7 +12,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::leaks::Ledger;
 use crate::process::Process;
-use crate::state::has_ended;
+use crate::sockets::has_ended;
 
 /// An open device file. Dropping it closes it.
 pub(crate) struct File {

@@ -9,11 +9,12 @@
 //! | `listen` | the socket's place: one server for each, none left over |
 //! | `admit` | who is served |
 //! | `connection` | from an accepted connection to what it is |
-//! | `process` | clients as processes: their memory, mappings and death |
+//! | `process`, `clients` | clients as processes: their memory, mappings and death |
 //! | `files` | open device files |
 //! | `lane` | calls |
 //! | `memory` | a client's bytes over its socket |
-//! | `attributes` | files under `/sys`, read and written |
+//! | `attributes`, `writers` | files under `/sys`, read and written |
+//! | `sockets`, `state` | connections; what all threads share |
 //! | `picture` | `/dev` and `/sys` as a directory |
 //! | `settle` | what has ended is over before others look |
 //! | [`leaks`] | what processes left behind |
@@ -38,6 +39,7 @@
 
 mod admit;
 mod attributes;
+mod clients;
 mod connection;
 pub mod faults;
 mod files;
@@ -50,7 +52,9 @@ mod picture;
 mod process;
 pub mod server;
 mod settle;
+mod sockets;
 mod state;
+mod writers;
 
 pub use admit::Admit;
 pub use server::{Options, ServeError, Server};

@@ -13,7 +13,7 @@ use rustix::io::Errno as SystemErrno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use vm_memory::VolatileSlice;
 
-use crate::state::{end, has_ended};
+use crate::sockets::{end, has_ended};
 
 /// A client's connections for its memory, once it has made one. A program with several libraries
 /// that make calls has several; any will do.

@@ -11,7 +11,7 @@ use neuron_driver::ioctl::mmap::Mapped;
 use neuron_ndl::software::{PeerMemory, ProcessMemory};
 
 use crate::memory::SocketMemory;
-use crate::state::{Shared, Threads, end, has_ended};
+use crate::sockets::{end, has_ended};
 
 /// Mappings of a process, at most: what Linux allows it.
 const MOST_MAPPINGS: usize = 65_530;
@@ -61,6 +61,18 @@ enum Phase {
 }
 
 impl Process {
+    fn new(pid: i32, by_socket: bool) -> io::Result<Self> {
+        Ok(Self {
+            pid,
+            name: name_of(pid),
+            peer: Arc::new(PeerMemory::of(pid)?),
+            by_socket: Arc::default(),
+            uses_socket: AtomicBool::new(by_socket),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -163,6 +175,11 @@ impl Process {
         self.state().phase == Phase::Alive
     }
 
+    /// Readable once it is dead.
+    pub(crate) fn death(&self) -> &OwnedFd {
+        self.peer.death()
+    }
+
     pub(crate) fn is_dead(&self) -> bool {
         self.peer.is_dead()
     }
@@ -180,8 +197,9 @@ impl Process {
         }
     }
 
-    /// It is dead: its calls end, then its mappings and files.
-    fn exit(&self, shared: &Shared) {
+    /// It is dead: its calls end, then what it has mapped is given out, to be dropped behind its
+    /// files.
+    pub(crate) fn begin_exit(&self) -> BTreeMap<u64, Mapped> {
         let mut state = self.state();
         state.phase = Phase::Exiting;
         state.lanes.iter().for_each(end);
@@ -189,15 +207,11 @@ impl Process {
         while state.calls > 0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let unmapped = std::mem::take(&mut state.mappings);
-        drop(state);
-        shared.files.exit(self, &shared.ledger);
-        drop(unmapped);
-        shared.ledger.one_ended();
-        self.is_gone();
+        std::mem::take(&mut state.mappings)
     }
 
-    fn is_gone(&self) {
+    /// Everything that follows from its death has been done, or will not be: the server stops.
+    pub(crate) fn end_exit(&self) {
         self.state().phase = Phase::Gone;
         self.changed.notify_all();
     }
@@ -229,49 +243,41 @@ impl Processes {
         self.known().values().map(Arc::clone).collect()
     }
 
-    /// The living process of a number. One that is new is watched until its death.
+    /// The living process of a number, or one that `begin` makes it known as.
     ///
     /// # Errors
-    /// There is none, or the system cannot watch it.
-    pub(crate) fn of(shared: &Arc<Shared>, pid: i32) -> io::Result<Arc<Process>> {
+    /// There is none, or `begin` refuses.
+    pub(crate) fn of(
+        &self,
+        pid: i32,
+        by_socket: bool,
+        begin: impl Fn(&Arc<Process>) -> io::Result<()>,
+    ) -> io::Result<Arc<Process>> {
         loop {
-            let mut known = shared.processes.known();
+            let mut known = self.known();
             match known.get(&pid).map(Arc::clone) {
-                Some(process) if !process.peer.is_dead() => return Ok(process),
+                Some(process) if !process.is_dead() => return Ok(process),
                 // The number has been used before: its process's exit comes first.
                 Some(process) => {
                     drop(known);
                     process.wait_gone();
                 }
                 None => {
-                    let process = Arc::new(Process {
-                        pid,
-                        name: name_of(pid),
-                        peer: Arc::new(PeerMemory::of(pid)?),
-                        by_socket: Arc::default(),
-                        uses_socket: AtomicBool::new(shared.memory_by_socket),
-                        state: Mutex::default(),
-                        changed: Condvar::new(),
-                    });
-                    let watched = Arc::clone(&process);
-                    Threads::start(shared, "neuron-watch", move |shared| watch(shared, &watched))?;
+                    let process = Arc::new(Process::new(pid, by_socket)?);
+                    begin(&process)?;
                     known.insert(pid, Arc::clone(&process));
                     return Ok(process);
                 }
             }
         }
     }
-}
 
-fn watch(shared: &Arc<Shared>, process: &Arc<Process>) {
-    match shared.stop.wait_for(process.peer.death()) {
-        true => process.exit(shared),
-        // Whoever waits for its exit waits no more: all connections end, and with them its files.
-        false => process.is_gone(),
-    }
-    let mut known = shared.processes.known();
-    if known.get(&process.pid).is_some_and(|other| Arc::ptr_eq(other, process)) {
-        known.remove(&process.pid);
+    /// Forgets one that is gone.
+    pub(crate) fn forget(&self, process: &Arc<Process>) {
+        let mut known = self.known();
+        if known.get(&process.pid).is_some_and(|other| Arc::ptr_eq(other, process)) {
+            known.remove(&process.pid);
+        }
     }
 }
 

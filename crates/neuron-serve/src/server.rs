@@ -14,7 +14,6 @@ use rustix::net::{SocketFlags, accept_with};
 use tempfile::TempDir;
 
 use crate::admit::Admit;
-use crate::attributes::Attributes;
 use crate::connection;
 use crate::faults::{Faults, Wanted};
 use crate::files::Files;
@@ -25,7 +24,9 @@ use crate::log::Log;
 use crate::picture::Picture;
 use crate::process::Processes;
 use crate::settle::settle;
-use crate::state::{Connections, Shared, Stop, Threads};
+use crate::sockets::Connections;
+use crate::state::{Shared, Stop, Threads};
+use crate::writers::Writers;
 
 /// What is served, where, and to whom.
 #[derive(Debug)]
@@ -144,7 +145,7 @@ impl Server {
             ledger: Ledger::default(),
             files: Files::default(),
             processes: Processes::default(),
-            attributes: Attributes::default(),
+            writers: Writers::default(),
             tree: picture.root().to_owned(),
             connections: Connections::default(),
             threads: Threads::default(),

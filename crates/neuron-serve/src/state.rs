@@ -1,29 +1,24 @@
 //! What all threads of a server share.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use neuron_abi::errno::Errno;
 use neuron_ndl::software::Machine;
 use neuron_wire::message::{MAGIC, VERSION, Welcome};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{Shutdown, shutdown};
 
 use crate::admit::Admit;
-use crate::attributes::Attributes;
 use crate::faults::Faults;
 use crate::files::Files;
 use crate::leaks::Ledger;
 use crate::log::Log;
 use crate::process::Processes;
-
-/// Connections at once, at most (our choice): a thread each.
-const MOST_CONNECTIONS: usize = 4096;
+use crate::sockets::Connections;
+use crate::writers::Writers;
 
 pub(crate) struct Shared {
     pub(crate) machine: Machine,
@@ -39,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) ledger: Ledger,
     pub(crate) files: Files,
     pub(crate) processes: Processes,
-    pub(crate) attributes: Attributes,
+    pub(crate) writers: Writers,
     /// Where `/dev` and `/sys` are shown.
     pub(crate) tree: PathBuf,
     pub(crate) connections: Connections,
@@ -99,76 +94,6 @@ impl Stop {
             }
         }
     }
-}
-
-/// Sockets of clients, to end them all.
-#[derive(Debug, Default)]
-pub(crate) struct Connections {
-    open: Mutex<OpenConnections>,
-}
-
-#[derive(Debug, Default)]
-struct OpenConnections {
-    last: u64,
-    sockets: BTreeMap<u64, Arc<OwnedFd>>,
-    /// The server stops.
-    ended: bool,
-}
-
-impl Connections {
-    fn open(&self) -> MutexGuard<'_, OpenConnections> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a connection in, or gives it back.
-    ///
-    /// # Errors
-    /// EBUSY if there are too many, ENODEV if the server stops.
-    pub(crate) fn add(&self, socket: OwnedFd) -> Result<Connection<'_>, (OwnedFd, Errno)> {
-        let mut open = self.open();
-        if open.ended {
-            return Err((socket, Errno::ENODEV));
-        }
-        if open.sockets.len() >= MOST_CONNECTIONS {
-            return Err((socket, Errno::EBUSY));
-        }
-        open.last += 1;
-        let (number, socket) = (open.last, Arc::new(socket));
-        open.sockets.insert(number, Arc::clone(&socket));
-        Ok(Connection { of: self, number, socket })
-    }
-
-    /// Ends all, and all that come.
-    pub(crate) fn end_all(&self) {
-        let mut open = self.open();
-        open.ended = true;
-        open.sockets.values().for_each(end);
-    }
-}
-
-/// A connection that is served.
-pub(crate) struct Connection<'a> {
-    of: &'a Connections,
-    number: u64,
-    pub(crate) socket: Arc<OwnedFd>,
-}
-
-impl Drop for Connection<'_> {
-    fn drop(&mut self) {
-        self.of.open().sockets.remove(&self.number);
-    }
-}
-
-/// Ends a connection: whoever waits on it, here or there, is told.
-pub(crate) fn end(socket: impl AsFd) {
-    let _ended_already = shutdown(socket, Shutdown::Both);
-}
-
-/// Whether the other side of a connection sends nothing any more. What it sent before may still
-/// be there to be received.
-pub(crate) fn has_ended(socket: impl AsFd) -> bool {
-    let mut ends = [PollFd::new(&socket, PollFlags::RDHUP)];
-    matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1))
 }
 
 /// Counts threads.

@@ -102,7 +102,6 @@ impl Machine {
         let address =
             Address::new(folder.path().join("socket")).map_err(|error| Failure::new(Exit::Usage, error))?;
         let server = serve::start(Options {
-            state: Some(folder.path().to_owned()),
             faults: args.fault.clone(),
             log: Log::standard_error(),
             ..Options::new(serve::instance(args.instance.as_deref())?, address.clone())

@@ -3,12 +3,11 @@
 //! with the socket through dup, fork, exec and passing it on.
 
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, getsockname};
-
-use crate::client::open::leads_to;
+use rustix::net::{SocketAddrUnix, getpeername, getsockname};
 
 const DEVICE: &str = "neuron-mem/device";
 const ATTRIBUTE: &str = "neuron-mem/attribute";
@@ -61,6 +60,12 @@ pub fn held(socket: impl AsFd, path: &Path) -> Option<Held> {
     }
     let own = SocketAddrUnix::try_from(getsockname(socket).ok()?).ok()?;
     Held::of_name(own.abstract_name()?)
+}
+
+/// Whether a descriptor is a connection to the server at `path`. No call to the server.
+fn leads_to(socket: impl AsFd, path: &Path) -> bool {
+    let Ok(Some(peer)) = getpeername(socket) else { return false };
+    SocketAddrUnix::try_from(peer).is_ok_and(|peer| peer.path_bytes() == Some(path.as_os_str().as_bytes()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use neuron_abi::errno::Errno;
-use rustix::net::{SocketAddrUnix, bind, connect, getpeername};
+use rustix::net::{SocketAddrUnix, bind, connect};
 use rustix::process::{PTracer, Pid, set_ptracer};
 
 use crate::address::Address;
@@ -194,10 +194,4 @@ pub fn which(socket: impl AsFd, path: &Path) -> Result<u64, OpenError> {
     let answer = Packet::receive(&own, SHORT).map_err(unreachable)?;
     let answer = answer.ok_or_else(|| OpenError::Gone(path.to_owned()))?;
     welcomed(path, &answer).map(|welcome| welcome.file)
-}
-
-/// Whether a descriptor is a connection to the server at `path`. No call to the server.
-pub fn leads_to(socket: impl AsFd, path: &Path) -> bool {
-    let Ok(Some(peer)) = getpeername(socket) else { return false };
-    SocketAddrUnix::try_from(peer).is_ok_and(|peer| peer.path_bytes() == Some(path.as_os_str().as_bytes()))
 }
