@@ -234,7 +234,7 @@ fn the_kernel_backend_of_this_machine_shows_devices_or_says_why_not() {
 fn a_wrong_variable_is_a_usage_error_that_names_it() {
     for (variable, value, words) in [
         ("NEURON_MEM_BACKEND", "cuda", "software, kernel"),
-        ("NEURON_MEM_BACKEND", "unix:/run/neuron", "not supported yet"),
+        ("NEURON_MEM_BACKEND", "unix:", "unix:PATH"),
         ("NEURON_MEM_INSTANCE", "trn9.huge", "trn2.48xlarge"),
         ("NEURON_RT_VISIBLE_CORES", "0,2", "entry `2`"),
         (

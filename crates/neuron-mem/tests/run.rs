@@ -149,6 +149,19 @@ fn faults_strike_where_they_are_asked_for() {
 }
 
 #[test]
+fn a_fault_that_did_not_strike_is_told() {
+    let ran = run("--fault alloc:7 --fault copy:1=EIO", &["true"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0));
+    for line in [
+        "neuron-mem run: the fault alloc:7=ENOMEM has not struck: there were 0 allocations\n",
+        "neuron-mem run: the fault copy:1=EIO has not struck: there were 0 copies\n",
+    ] {
+        assert!(text(&ran.stderr).contains(line), "{}", text(&ran.stderr));
+    }
+    assert_eq!(done("--quiet --fault alloc:7", &["true"]), "");
+}
+
+#[test]
 fn our_own_commands_meet_the_same_faults() {
     let program = env!("CARGO_BIN_EXE_neuron-mem");
     let load = |fault: &str| run(&format!("--fault {fault}"), &[program, "load"]).output().unwrap();

@@ -36,9 +36,11 @@
 //! Out of reach, since they do not call the C library's functions of these names: static programs
 //! and others that make system calls of their own (Go), io_uring, `syscall(3)`; what the C library
 //! does within itself (`ftw`, `fts`, `wordexp`, files opened by `posix_spawn`). `/proc/self/maps`
-//! shows what is really mapped, `F_GETFL` says that every device is open for both. A set-user-ID
-//! program, and one that is started with an environment without the variables, sees the machine. Links that are not the server's, and lead there, lead to the
-//! machine's. Watches (`inotify`) see the machine.
+//! shows what is really mapped, and `stat(2)` by `/proc/self/fd/N` a socket; `F_GETFL` says that every
+//! device is open for both. A set-user-ID program, and one that is started with an environment
+//! without the variables, sees the machine. Links that are not the server's, and lead there, lead to
+//! the machine's. Watches (`inotify`) see the machine. A write to an attribute whose server has
+//! ended is a write to a socket whose peer is gone: SIGPIPE, or EPIPE.
 //!
 //! # Rules of this crate
 //!

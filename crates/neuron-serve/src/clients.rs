@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::process::Process;
 use crate::state::{Shared, Threads};
 
-/// The living process of a number. One that is new is watched until its death.
+/// The living process of a number, and its user. One that is new is watched until its death.
 ///
 /// # Errors
 /// There is none, or the system cannot watch it.
-pub(crate) fn client(shared: &Arc<Shared>, pid: i32) -> io::Result<Arc<Process>> {
-    shared.processes.of(pid, shared.memory_by_socket, |process| {
+pub(crate) fn client(shared: &Arc<Shared>, pid: i32, user: u32) -> io::Result<Arc<Process>> {
+    shared.processes.of((pid, user), shared.memory_by_socket, |process| {
         let watched = Arc::clone(process);
         Threads::start(shared, "neuron-watch", move |shared| watch(shared, &watched))
     })

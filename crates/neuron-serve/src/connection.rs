@@ -67,7 +67,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
     };
     let tail = packet.head::<Hello>().map_or(&[][..], |(_, tail)| tail);
     let _as_long_as_it_takes = set_socket_timeout(&connection.socket, Timeout::Recv, None);
-    let process = match client(shared, pid) {
+    let process = match client(shared, pid, user) {
         Ok(process) => process,
         Err(error) => {
             shared.log.note(format_args!("process {} cannot be served: {error}", pid));
@@ -78,7 +78,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, socket: OwnedFd) {
         role::FILE => file(shared, &process, &connection, &hello),
         role::CALLS => calls(shared, &process, &connection, &hello),
         role::MEMORY => memory(shared, &process, &connection),
-        role::ATTRIBUTE => attributes::serve(shared, &connection, tail),
+        role::ATTRIBUTE => attributes::serve(shared, user, &connection, tail),
         role::QUESTION => welcome(&connection, &shared.welcome()),
         _ => Err(Errno::EINVAL),
     };

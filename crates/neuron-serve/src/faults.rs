@@ -4,7 +4,7 @@
 //! | fault | what happens |
 //! |---|---|
 //! | `alloc:N` | allocation N of the machine, counted from 1, is refused with ENOMEM; `alloc:N=ERRNO` with another |
-//! | `copy:N=timeout` | from copy N on the device's engines do nothing until a copy, or the wait for one, has failed: the driver waits and gives up |
+//! | `copy:N=timeout` | from copy N on engines do nothing until a copy, or the wait for one, has failed: the driver gives up |
 //! | `copy:N=abort` | copy N fails in the engine |
 //! | `copy:N=ERRNO` | copy N is refused |
 //! | `hbm-bytes=SIZE` | each HBM has so much memory, `4G`, `512M`, or bytes |
@@ -141,6 +141,11 @@ fn errno(name: &str) -> Result<Errno, String> {
         .ok_or_else(|| format!("{name:?} is no errno: write its name, such as ENOMEM or EIO, or its number"))
 }
 
+/// The name of an errno, or its number.
+fn told(errno: Errno) -> String {
+    errno.name().map_or_else(|| errno.raw().to_string(), str::to_owned)
+}
+
 fn bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
         Some((at, _)) => text.split_at(at),
@@ -162,7 +167,6 @@ pub(crate) struct Faults {
     wanted: Vec<Wanted>,
     allocations: AtomicU64,
     copies: AtomicU64,
-    struck: AtomicU64,
     /// Hangs by device, until a copy has failed.
     hanging: Mutex<Vec<(u8, FaultId)>>,
 }
@@ -177,9 +181,18 @@ impl Faults {
         Self { wanted, ..Self::default() }
     }
 
-    /// Faults that have struck, those of the device left out.
-    pub(crate) fn struck(&self) -> u64 {
-        self.struck.load(Ordering::Relaxed)
+    /// Faults whose turn has not come, each with why.
+    pub(crate) fn idle(&self) -> Vec<String> {
+        let idle = |wanted: &Wanted| {
+            let (nth, seen, what) = match wanted {
+                Wanted::Allocation { nth, .. } => (nth, &self.allocations, "allocations"),
+                Wanted::Copy { nth, .. } => (nth, &self.copies, "copies"),
+                Wanted::HbmBytes(_) | Wanted::Random { .. } | Wanted::Device(_) => return None,
+            };
+            let seen = seen.load(Ordering::Relaxed);
+            (seen < *nth).then(|| format!("the fault {wanted} has not struck: there were {seen} {what}"))
+        };
+        self.wanted.iter().filter_map(idle).collect()
     }
 
     /// Strikes a command, if it is its turn.
@@ -191,27 +204,23 @@ impl Faults {
             return Ok(());
         }
         let nr = cmd::nr_of(word);
-        let struck = if ALLOCATIONS.contains(&nr) {
+        if ALLOCATIONS.contains(&nr) {
             let turn = self.allocations.fetch_add(1, Ordering::Relaxed) + 1;
-            self.wanted.iter().find_map(|wanted| match wanted {
-                Wanted::Allocation { nth, errno } if *nth == turn => Some(Err(*errno)),
-                Wanted::Random { seed, of } if chance(*seed, turn, *of) => Some(Err(Errno::ENOMEM)),
-                _ => None,
-            })
-        } else if COPIES.contains(&nr) {
-            let turn = self.copies.fetch_add(1, Ordering::Relaxed) + 1;
-            self.wanted.iter().find_map(|wanted| match wanted {
-                Wanted::Copy { nth, how } if *nth == turn => Some(self.copy(machine, device, *how)),
-                Wanted::Random { seed, of } if chance(!*seed, turn, *of) => Some(Err(Errno::EIO)),
-                _ => None,
-            })
-        } else {
-            None
-        };
-        if struck.is_some() {
-            self.struck.fetch_add(1, Ordering::Relaxed);
+            return self.wanted.iter().try_for_each(|wanted| match wanted {
+                Wanted::Allocation { nth, errno } if *nth == turn => Err(*errno),
+                Wanted::Random { seed, of } if chance(*seed, turn, *of) => Err(Errno::ENOMEM),
+                _ => Ok(()),
+            });
         }
-        struck.unwrap_or(Ok(()))
+        if COPIES.contains(&nr) {
+            let turn = self.copies.fetch_add(1, Ordering::Relaxed) + 1;
+            return self.wanted.iter().try_for_each(|wanted| match wanted {
+                Wanted::Copy { nth, how } if *nth == turn => self.copy(machine, device, *how),
+                Wanted::Random { seed, of } if chance(!*seed, turn, *of) => Err(Errno::EIO),
+                _ => Ok(()),
+            });
+        }
+        Ok(())
     }
 
     /// Sees to it that the next copy of a device goes wrong, or refuses it.
@@ -258,10 +267,10 @@ fn chance(seed: u64, turn: u64, of: u64) -> bool {
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Allocation { nth, errno } => write!(f, "alloc:{nth}={}", errno.raw()),
+            Self::Allocation { nth, errno } => write!(f, "alloc:{nth}={}", told(*errno)),
             Self::Copy { nth, how: CopyFault::Timeout } => write!(f, "copy:{nth}=timeout"),
             Self::Copy { nth, how: CopyFault::Abort } => write!(f, "copy:{nth}=abort"),
-            Self::Copy { nth, how: CopyFault::Errno(errno) } => write!(f, "copy:{nth}={}", errno.raw()),
+            Self::Copy { nth, how: CopyFault::Errno(errno) } => write!(f, "copy:{nth}={}", told(*errno)),
             Self::HbmBytes(bytes) => write!(f, "hbm-bytes={bytes}"),
             Self::Random { seed, of } => write!(f, "random:{seed}={of}"),
             Self::Device(plan) => plan.fmt(f),

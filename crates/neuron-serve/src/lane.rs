@@ -86,7 +86,7 @@ fn answer(shared: &Shared, process: &Process, request: &Request, tail: &[u8]) ->
         }
         kind::READ_ATTRIBUTE => {
             settle(shared);
-            let descriptor = attributes::read(shared, tail)?;
+            let descriptor = attributes::read(shared, process.user(), tail)?;
             Ok(Outcome { descriptor: Some(descriptor), ..Outcome::default() })
         }
         kind::TREE => Ok(Outcome { tail: shared.tree.as_os_str().as_bytes().to_vec(), ..Outcome::default() }),

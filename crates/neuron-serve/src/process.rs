@@ -19,6 +19,8 @@ const MOST_MAPPINGS: usize = 65_530;
 /// A process that has connections, or had.
 pub(crate) struct Process {
     pid: i32,
+    /// Its user when it first connected.
+    user: u32,
     name: String,
     peer: Arc<PeerMemory>,
     by_socket: Arc<SocketMemory>,
@@ -61,9 +63,10 @@ enum Phase {
 }
 
 impl Process {
-    fn new(pid: i32, by_socket: bool) -> io::Result<Self> {
+    fn new((pid, user): (i32, u32), by_socket: bool) -> io::Result<Self> {
         Ok(Self {
             pid,
+            user,
             name: name_of(pid),
             peer: Arc::new(PeerMemory::of(pid)?),
             by_socket: Arc::default(),
@@ -79,6 +82,10 @@ impl Process {
 
     pub(crate) const fn pid(&self) -> i32 {
         self.pid
+    }
+
+    pub(crate) const fn user(&self) -> u32 {
+        self.user
     }
 
     /// Its name when it first connected.
@@ -243,13 +250,13 @@ impl Processes {
         self.known().values().map(Arc::clone).collect()
     }
 
-    /// The living process of a number, or one that `begin` makes it known as.
+    /// The living process of a number and a user, or one that `begin` makes it known as.
     ///
     /// # Errors
     /// There is none, or `begin` refuses.
     pub(crate) fn of(
         &self,
-        pid: i32,
+        (pid, user): (i32, u32),
         by_socket: bool,
         begin: impl Fn(&Arc<Process>) -> io::Result<()>,
     ) -> io::Result<Arc<Process>> {
@@ -263,7 +270,7 @@ impl Processes {
                     process.wait_gone();
                 }
                 None => {
-                    let process = Arc::new(Process::new(pid, by_socket)?);
+                    let process = Arc::new(Process::new((pid, user), by_socket)?);
                     begin(&process)?;
                     known.insert(pid, Arc::clone(&process));
                     return Ok(process);

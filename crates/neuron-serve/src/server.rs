@@ -190,10 +190,10 @@ impl Server {
         self.shared.files.openers()
     }
 
-    /// Faults of the plan that have struck, those of the device left out.
+    /// Faults of the plan whose turn has not come, each with why.
     #[must_use]
-    pub fn struck(&self) -> u64 {
-        self.shared.faults.struck()
+    pub fn idle_faults(&self) -> Vec<String> {
+        self.shared.faults.idle()
     }
 
     /// Lines of the log that could not be written.

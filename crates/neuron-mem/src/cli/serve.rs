@@ -76,7 +76,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "socket")]
     pub fail_on_leak: bool,
 
-    /// Do not tell what was left behind
+    /// Do not tell what was left behind, and which faults did not strike
     #[arg(long)]
     pub quiet: bool,
 

@@ -113,11 +113,13 @@ impl Machine {
     /// Ends it and tells what was left behind; whether nothing was.
     fn end(self, quiet: bool) -> bool {
         let Some((server, _folder)) = self.own else { return true };
-        let running = server.clients();
+        let (running, idle) = (server.clients(), server.idle_faults());
         let left = server.stop();
         if !quiet {
+            let idle: String = idle.iter().map(|fault| format!("neuron-mem run: {fault}\n")).collect();
+            let told = left::text(&running, &left) + &idle;
             // With standard error gone there is nobody to tell.
-            let _told = io::stderr().write_all(left::text(&running, &left).as_bytes());
+            let _told = io::stderr().write_all(told.as_bytes());
         }
         running.is_empty() && left.is_empty()
     }

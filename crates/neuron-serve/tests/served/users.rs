@@ -3,11 +3,14 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 
 use neuron_abi::errno::Errno;
 use neuron_ndl::Device;
 use neuron_ndl::remote::{OpenError, Remote};
 use neuron_serve::{Admit, Options};
+use neuron_wire::Calls;
+use neuron_wire::client::open::open_attribute;
 
 use crate::child::{Client, address, command, report};
 use crate::common::Served;
@@ -31,7 +34,21 @@ pub(crate) fn act() {
     assert!(back == sent);
     device.buffer_copy_out(&memory, 0, &mut back).unwrap();
     assert!(back == sent);
+    files_of_another_user();
     report("served");
+}
+
+/// Files under `/sys` are the server's user's: others may do with them what their modes say.
+fn files_of_another_user() {
+    let node = "sys/devices/virtual/neuron_device/neuron0";
+    let calls = Calls::new(address());
+    let read = |path: &str| calls.read_attribute(Path::new(path)).map(drop).map_err(|error| error.errno());
+    assert_eq!(read("sys/module/neuron/version"), Ok(()));
+    assert_eq!(read(&format!("{node}/core_count")), Err(Errno::EACCES));
+    for path in ["reset", "info/notify_delay", "neuron_core0/stats/memory_usage/device_mem/total"] {
+        let opened = open_attribute(&address(), &Path::new(node).join(path));
+        assert_eq!(opened.map(drop).map_err(|error| error.errno()), Err(Errno::EACCES), "{path}");
+    }
 }
 
 /// What a client of the user nobody says, of a server that anybody can connect to.
