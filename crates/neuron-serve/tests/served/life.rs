@@ -99,14 +99,14 @@ fn the_next_server_at_the_place_serves_who_opens_its_devices_anew() {
         let remote = remote.get_or_insert_with(|| Remote::connect(address.clone()).unwrap());
         let device = Device::open(remote, 0).unwrap();
         let memory = allocate(&device, 1 << 20, false, 0);
-        device.buffer_copy_in(&memory, 0, &[round; 1 << 20]).unwrap();
+        device.buffer_copy_in(&memory, 0, &vec![round; 1 << 20]).unwrap();
         // A second server is refused, and harms nothing.
         let refused = Server::start(Options::new("trn1.2xlarge", address.clone())).unwrap_err();
         assert!(matches!(&refused, ServeError::Listen(_)), "{refused}");
         assert!(refused.to_string().contains(&address.to_string()), "{refused}");
         let mut back = vec![0; 1 << 20];
         device.buffer_copy_out(&memory, 0, &mut back).unwrap();
-        assert!(back == [round; 1 << 20]);
+        assert!(back == vec![round; 1 << 20]);
         // Every other one is killed and leaves its socket.
         let mut server = server;
         match round % 2 {
