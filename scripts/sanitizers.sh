@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=$(rustc -vV | sed -n 's/^host: //p')
-crates=(-p neuron-softdev -p neuron-driver -p neuron-ndl -p neuron-dmem)
+crates=(-p neuron-softdev -p neuron-driver -p neuron-ndl -p neuron-dmem -p neuron-wire -p neuron-serve)
 suppressions=$(mktemp)
 trap 'rm -f "$suppressions"' EXIT
 # The standard library synchronises with atomics and fences that an uninstrumented

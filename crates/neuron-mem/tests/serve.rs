@@ -93,7 +93,8 @@ fn a_model_is_loaded_on_a_server_and_nothing_stays() {
             assert!(text.contains(line), "{line}: {text}");
         }
         let told = server.end();
-        assert_eq!(told.contains("its memory is reached over its socket"), memory == "socket", "{told}");
+        // Where the system forbids the other way, it is the only one.
+        assert!(memory == "auto" || told.contains("its memory is reached over its socket"), "{told}");
     }
 }
 
