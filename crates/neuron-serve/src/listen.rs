@@ -154,13 +154,12 @@ mod tests {
     fn a_dead_servers_socket_is_replaced_and_another_file_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let address = address(folder.path());
-        let dead = Listener::bind(address.clone(), false).unwrap();
-        let Listener { socket, lock, .. } = &dead;
-        let (socket, lock) = (socket.try_clone().unwrap(), lock._file.try_clone().unwrap());
-        std::mem::forget(dead);
-        drop((socket, lock));
-        // A killed server's descriptors are closed; here they are forgotten, so only the path is as it leaves it.
-        std::fs::remove_file(folder.path().join("socket.lock")).unwrap();
+        // As a killed server leaves it: a socket that nobody listens on, and a lock that nobody has.
+        let dead = packet::socket().unwrap();
+        bind(&dead, &SocketAddrUnix::new(address.path()).unwrap()).unwrap();
+        drop(dead);
+        std::fs::write(folder.path().join("socket.lock"), "").unwrap();
+        assert!(address.path().exists());
         let next = Listener::bind(address.clone(), false).unwrap();
         drop(next);
         std::fs::write(address.path(), "precious").unwrap();

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_abi::errno::Errno;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+pub(crate) use neuron_wire::packet::has_ended;
 use rustix::net::{Shutdown, shutdown};
 
 /// Connections at once, at most (our choice): a thread each.
@@ -72,11 +72,4 @@ impl Drop for Connection<'_> {
 /// Ends a connection: whoever waits on it, here or there, is told.
 pub(crate) fn end(socket: impl AsFd) {
     let _ended_already = shutdown(socket, Shutdown::Both);
-}
-
-/// Whether the other side of a connection sends nothing any more. What it sent before may still
-/// be there to be received.
-pub(crate) fn has_ended(socket: impl AsFd) -> bool {
-    let mut ends = [PollFd::new(&socket, PollFlags::RDHUP)];
-    matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1))
 }

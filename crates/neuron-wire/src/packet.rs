@@ -5,6 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -68,6 +69,13 @@ fn send_with(
         sendmsg(socket.as_fd(), &parts, &mut control, flags)
     })?;
     Ok(())
+}
+
+/// Whether the other side of a connection sends nothing any more. What it sent before may still
+/// be there to be received.
+pub fn has_ended(socket: impl AsFd) -> bool {
+    let mut ends = [PollFd::new(&socket, PollFlags::RDHUP)];
+    matches!(poll(&mut ends, Some(&Timespec::default())), Ok(1))
 }
 
 /// A packet that was received.

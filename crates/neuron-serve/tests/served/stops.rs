@@ -110,19 +110,21 @@ fn a_client_that_hangs_up_in_a_call_harms_nobody_and_leaves_nothing() {
     let served = Served::new("trn1.2xlarge");
     let other = Client::start("work", &served, &[(DEVICE, 0), (SEED, 1)]);
     other.wait_until("round 0");
+    // The server may write there at any time, until it is known to be done.
+    let mut written = Vec::new();
     for round in 0..150 {
         let raw = Raw::open(served.address(), 0);
-        // The server may write there at any time from here on.
-        let handle: &'static mut u64 = Box::leak(Box::new(0));
-        let wanted: &'static mut arg::MemAllocV2MemType64 = Box::leak(Box::new(arg::MemAllocV2MemType64 {
+        let mut handle = Box::new(0_u64);
+        let mut wanted = Box::new(arg::MemAllocV2MemType64 {
             size: 1 << 20,
             mem_handle: &raw mut *handle as u64,
             ..Default::default()
-        }));
+        });
         let lane = lane(&served);
         let (word, a) = (cmd::MEM_ALLOC_V2MT64.word, &raw mut *wanted as u64);
         let request = Request { kind: kind::IOCTL, word, file: raw.file, a, ..Default::default() };
         packet::send(&lane, &request, &[], None).unwrap();
+        written.push((handle, wanted));
         match round % 3 {
             0 => drop((lane, raw)),
             1 => drop((raw, lane)),
@@ -130,6 +132,7 @@ fn a_client_that_hangs_up_in_a_call_harms_nobody_and_leaves_nothing() {
         }
     }
     wait_closed(&served);
+    drop(written);
     other.catch_up();
     other.wait_until("verified");
     other.wait_until("verified");

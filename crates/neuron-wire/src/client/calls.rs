@@ -192,7 +192,9 @@ impl Calls {
             }
             self.memory.forget();
         };
-        let answer = match Packet::receive(&lane, SHORT) {
+        let received = Packet::receive(&lane, SHORT);
+        self.memory.settle();
+        let answer = match received {
             Ok(Some(answer)) => answer,
             Ok(None) => return Err(self.gone()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(self.gone()),
